@@ -97,6 +97,16 @@ def test_a_switch_that_merges_different_pages_is_taken_back(kind, option, one, o
     assert (kept, keys) == (rules[1:], 120)
 
 
+def test_a_conflict_that_a_verdict_found_is_no_noise():
+    urls = {
+        f"http://a.example/{n}{query}": Counter({n: 1}) for n in range(200) for query in ("", "?x")
+    }
+    urls["http://a.example/7?x"] = Counter({200: 1})
+    for two, count in (((), 1), ([frozenset((7, 200))], 0)):
+        kept, _ = audited((), [NOISE], urls, PLAIN.normalize, Limits(), two)
+        assert len(kept) == count
+
+
 @pytest.mark.parametrize(("kind", "option", "one", "other"), SWITCHES)
 def test_a_switch_that_merges_equal_pages_stays(kind, option, one, other):
     urls = {}

@@ -133,6 +133,9 @@ def test_slots_tell_pages_apart_where_what_they_show_does_not(found, telling):
         crawl.arrive(crawl.leave(), found)
         assert crawl.stats["audits_differed"] == 1
         assert crawl.learner._names.units("shop.test").telling(family_of(PAGE)) == telling
+        assert crawl.learner._evidence.others("shop.test") == {f"{PAGE}?sid=1": PAGE}
+        apart = crawl.database.read("SELECT apart FROM shown WHERE apart != ''")
+        assert apart == [(slots,) for slots in telling]  # another name tells them apart already
 
 
 @pytest.mark.parametrize(("still", "said"), [(0, [1, 0, 0]), (4, [0, 1, 0])])

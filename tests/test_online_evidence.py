@@ -145,6 +145,8 @@ def test_sites_are_bounded(rows, monkeypatch):
     monkeypatch.setattr(evidence, "MAX_SITES", 3)
     for number in range(5):
         fill(rows, range(3), range(3), f"{number}.test")
+        rows.are_two(f"{number}.test", "/a", "/b")
+    assert [len(rows.others(f"{number}.test")) for number in range(5)] == [0, 0, 1, 1, 1]
     assert not is_due(rows, "0.test")
     assert [rows.count(f"{number}.test") for number in range(5)] == [0, 0, 6, 6, 6]
     assert (rows.take("1.test"), len(rows.take("4.test"))) == ([], 6)
@@ -152,8 +154,11 @@ def test_sites_are_bounded(rows, monkeypatch):
 
 def test_a_new_run_goes_on_with_the_rows_of_the_last(database):
     """They are in the database of the crawl."""
-    fill(Evidence(database), range(10), range(2))
+    before = Evidence(database)
+    fill(before, range(10), range(2))
+    before.are_two(SITE, "/a", "/b")
     rows = Evidence(database)
+    assert rows.others(SITE) == {"/a": "/b"}
     fill(rows, (), range(5, 8))
     assert is_due(rows)
     assert len(rows.take(SITE)) == 15

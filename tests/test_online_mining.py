@@ -52,6 +52,24 @@ def test_mining_raises_nothing():
     assert rule.param == ("sid",)
 
 
+@pytest.mark.parametrize("is_found", [False, True])
+def test_one_other_page_is_noise_unless_a_verdict_found_it(is_found):
+    """A page in 240 may have changed between two fetches; two that were fetched in turns have not."""
+    urls = [f"http://{SITE}/t/{n}" for n in range(240)]
+    rows = [(url + query, 200, url, None) for url in urls for query in ("", "?lang=de")]
+    rows[-1] = (rows[-1][0], 200, "other words", None)
+    others = {rows[-1][0]: urls[-1]} if is_found else {}
+    assert len(mined(Job(SITE, rows, (), {}, others=others)).rules) == (not is_found)
+
+
+def test_what_a_verdict_found_in_a_folder_says_nothing_of_others():
+    urls = [f"http://{SITE}/{folder}/{n}" for folder in "ab" for n in range(60)]
+    rows = [(url + query, 200, url, None) for url in urls for query in ("", "?lang=de")]
+    rows[-1] = (rows[-1][0], 200, "other words", None)
+    (rule,) = mined(Job(SITE, rows, (), {}, others={rows[-1][0]: urls[-1]})).rules
+    assert rule.when == {"segments": {"0": "a"}}
+
+
 @pytest.fixture
 def thread(monkeypatch):
     """What is done in a thread waits where it is; another function may take its place."""

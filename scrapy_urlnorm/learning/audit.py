@@ -21,11 +21,12 @@ from scrapy_urlnorm.learning.corpus import PLAIN, keys_by, most_common, plain_ke
 from scrapy_urlnorm.learning.media import FIRST_FILE
 from scrapy_urlnorm.learning.risk import Limits, expected_noise
 from scrapy_urlnorm.learning.rules import reaches
+from scrapy_urlnorm.learning.trials import proven
 from scrapy_urlnorm.site_rules.rule_set import is_switch, reason
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from scrapy_urlnorm.normalizer import Normalizer
     from scrapy_urlnorm.site_rules import SiteRule
@@ -69,10 +70,11 @@ def audited(
     urls: Mapping[str, Counter[int]],
     key: Callable[[str], str],
     limits: Limits,
+    two: Collection[frozenset[int]] = (),
 ) -> tuple[list[SiteRule], int]:
     """Return the rules without those that merge what differs, or never come to rest.
 
-    *key* is the normalizer with *base* only. The number is that of the keys of all URLs whose
+    *key* is the normalizer with *base* only. Verdicts found the pairs of contents in *two*. The number is that of the keys of all URLs whose
     content was seen.
     """
     kept = list(rules)
@@ -83,7 +85,7 @@ def audited(
         if not kept:
             return kept, len({key(url) for url in contents})
         groups = grouped(contents, normalizer, key)
-        worst = _worst(normalizer, kept, groups, contents, key, limits)
+        worst = _worst(normalizer, kept, groups, contents, key, limits, two)
         if worst is None:
             return kept, len(groups)
         kept.remove(worst)
@@ -96,6 +98,7 @@ def _worst(
     contents: Mapping[str, int],
     plain: Callable[[str], str],
     limits: Limits,
+    two: Collection[frozenset[int]],
 ) -> SiteRule | None:
     changed = {key: [url for url in urls if plain(url) != key] for key, urls in groups.items()}
     restless = {
@@ -121,7 +124,7 @@ def _worst(
             fired_here |= fired
             used.update(fired)
             if contents[url] != majority:
-                bad.update(fired)
+                bad.update(dict.fromkeys(fired, 1 + proven(counts, two)))
             if key in restless:
                 bad.update(dict.fromkeys(fired, _RESTLESS))
         # A rule that moves the majority onto an odd one out is to blame as well.

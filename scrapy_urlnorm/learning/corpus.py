@@ -31,7 +31,7 @@ from scrapy_urlnorm.site_rules.form import (
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 
 #: The slot of parameters that are too rare to have one each; no rule ever touches it.
@@ -152,7 +152,10 @@ def most_common(contents: Counter[int]) -> int:
 class Corpus:
     """Items of different forms, in the order of their URLs, and where to find them."""
 
-    def __init__(self, items: Iterable[Item], hasher: Hasher) -> None:
+    def __init__(
+        self, items: Iterable[Item], hasher: Hasher, two: Collection[frozenset[int]] = ()
+    ) -> None:
+        self.two = two  #: pairs of contents that verdicts found to be two
         self.by_form: dict[int, Item] = {}
         for item in items:
             known = self.by_form.setdefault(item.form, item)

@@ -22,7 +22,7 @@ from scrapy_urlnorm.learning.risk import (
     risk,
     support_needed,
 )
-from scrapy_urlnorm.learning.trials import Count, Trial, count, heard, sources
+from scrapy_urlnorm.learning.trials import PROVEN, Count, Trial, count, heard, sources
 from scrapy_urlnorm.site_rules.context import (
     Condition,
     Context,
@@ -133,7 +133,18 @@ def cover(
             break
         found.append(there)
         todo = [t for t in todo if not all_hold(context, t.slots)]
-    return found
+    elsewhere = None if found else _elsewhere(op, trials, limits)
+    return found if elsewhere is None else [elsewhere]
+
+
+def _elsewhere(op: Operation, trials: Sequence[Trial], limits: Limits) -> Found | None:
+    """Return what holds in all first folders but those where verdicts found other pages."""
+    refuted = {trial.slots.get("s0") for trial in trials if trial.bad > PROVEN}
+    rest = [trial for trial in trials if trial.slots.get("s0") not in {*refuted, None}]
+    names, counted = {trial.slots["s0"] for trial in rest}, count(rest)
+    if not refuted or not names or not limits.tolerates(counted.conflicts, counted.compared):
+        return None
+    return proven(op, (Is("s0", tuple(sorted(names))),), counted, limits)
 
 
 def guarded(

@@ -59,6 +59,8 @@ class Evidence:
     redirects: int
     #: Contents that ask for a password, or stand at every URL of several forms.
     walls: frozenset[int] = frozenset()
+    #: Pairs of contents that verdicts found to be two.
+    two: frozenset[frozenset[int]] = frozenset()
 
     def noise(self, told: float) -> float:
         """Return the share of pages that change by themselves, from those fetched twice.
@@ -111,7 +113,14 @@ def gather(
         urls[url][shared] += 1
     closed = doors([page for page in pages if page[1] in of_html])
     walls = frozenset(numbers[n] for n in names if n.startswith(OF_WALL) or n in closed)
-    return Evidence(dict(urls), count, sum(url in redirects for url, _ in followed), walls)
+    pairs = ((row.url, row.other) for row in rows if row.other is not None)
+    two = frozenset(
+        frozenset(most_common(urls[url]) for url in pair)
+        for pair in pairs
+        if urls.keys() >= {*pair}
+    )
+    redirected = sum(url in redirects for url, _ in followed)
+    return Evidence(dict(urls), count, redirected, walls, two)
 
 
 def _follow(

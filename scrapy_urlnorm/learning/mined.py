@@ -48,6 +48,7 @@ def mined(job: Job) -> Mined:
     """
     try:
         rows = [_observation(*row) for row in job.rows if row[3] is None or row[1] in PERMANENT]
+        rows = [row._replace(other=job.others.get(row.url)) for row in rows] if job.others else rows
         rules, in_doubt = _mine(job, rows)
         files = on_files(rules, rows)
         alone = {identity for identity, found in files.items() if found.is_alone}

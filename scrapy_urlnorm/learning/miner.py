@@ -35,7 +35,7 @@ from scrapy_urlnorm.site_rules.operations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from scrapy_urlnorm.learning.cover import Record
     from scrapy_urlnorm.learning.trials import Count, Trial
@@ -64,11 +64,12 @@ class Miner:
         *,
         walls: frozenset[int] = frozenset(),
         in_force: Iterable[SiteRule] = (),
+        two: Collection[frozenset[int]] = (),
     ) -> None:
         self.site = site
         self._in_force = in_force
         self.walls = walls  #: contents that ask for a password
-        self.corpus = self.first = Corpus(items, hasher)
+        self.corpus = self.first = Corpus(items, hasher, two)
         self.limits = limits
         self.rules: list[SiteRule] = []
         self.vocabulary = Vocabulary(self.corpus.items)
@@ -397,5 +398,5 @@ class Miner:
         if changed:
             examples = examples_of(rule, concerned, self.corpus, rules)
             self.rules.append(rule.replace(examples=examples))
-            self.corpus, self._shared = Corpus(items, hasher), None
+            self.corpus, self._shared = Corpus(items, hasher, self.first.two), None
         return changed

@@ -273,11 +273,17 @@ def _learn(
     items = items_of(evidence, key, hasher)
     scope = _scope(job.site, {item.slots["host"] for item in items})
     miner = Miner(
-        selected(items), hasher, job.limits, scope, walls=evidence.walls, in_force=job.accepted
+        selected(items),
+        hasher,
+        job.limits,
+        scope,
+        walls=evidence.walls,
+        in_force=job.accepted,
+        two=evidence.two,
     )
     learned = (_on_its_hosts(rule.replace(source=source), miner) for rule in miner.run())
     kept = joined(job.accepted, filter(None, learned), job.banned)
-    kept, keys = audited(exceptions, kept, evidence.urls, key, job.limits)
+    kept, keys = audited(exceptions, kept, evidence.urls, key, job.limits, evidence.two)
     known = {rule.identity for rule in kept}
     unproven = () if job.limits.wary else proposals.unproven(miner)  # nobody looks at a crawl's
     proposed = [rule for rule in unproven if rule.identity not in known]

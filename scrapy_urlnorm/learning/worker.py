@@ -36,6 +36,7 @@ class Job(NamedTuple):
     banned: dict[str, int]  #: by the identity of a refuted rule: the witnesses it needs now
     candidates: Sequence[SiteRule] = ()
     contents: bool = True
+    others: Mapping[str, str] = {}  #: by the URL of a page that of another, as verdicts found
 
 
 class Mined(NamedTuple):

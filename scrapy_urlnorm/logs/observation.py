@@ -48,6 +48,8 @@ class Observation(NamedTuple):
     canonical: str | None = None  #: absolute ``rel=canonical`` of the page
     #: In lower case, without parameters; "" when the response had none.
     mime: str | None = None
+    #: The URL of a page that was fetched in turns with this one, and found to be another.
+    other: str | None = None
 
     @property
     def is_page(self) -> bool:

@@ -27,6 +27,8 @@ CREATE TABLE IF NOT EXISTS evidence (
   place INTEGER NOT NULL, PRIMARY KEY (site, url)) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS evidence_of_content ON evidence (site, content)
   WHERE content IS NOT NULL;
+CREATE TABLE IF NOT EXISTS other (
+  site TEXT NOT NULL, url TEXT NOT NULL, other TEXT NOT NULL, PRIMARY KEY (site, url)) WITHOUT ROWID;
 """
 #: Rows of one site, of all sites, and sites that have rows.
 MAX_ROWS = 20_000
@@ -155,6 +157,14 @@ class Evidence:
             self._of(name).events += self._is_known(name, Row(url, 200, content, None))
             self.later[name] = None
 
+    def are_two(self, name: str, url: str, other: str) -> None:
+        """Take note that a verdict found two pages of a site to be two."""
+        self._database.write("INSERT OR REPLACE INTO other VALUES (?, ?, ?)", name, url, other)
+
+    def others(self, name: str) -> dict[str, str]:
+        """Return by the URL of a page that of another, as verdicts found."""
+        return dict(self._database.read("SELECT url, other FROM other WHERE site = ?", name))
+
     def _thin_out(self, name: str, site: _Site) -> None:
         site.parts *= 2
         delete = "DELETE FROM evidence WHERE site = ? AND place % ? != 0"
@@ -170,7 +180,8 @@ class Evidence:
         ):
             name = next(iter(self._sites))
             self._total -= self._sites.pop(name).rows
-            self._database.write("DELETE FROM evidence WHERE site = ?", name)
+            for table in ("evidence", "other"):
+                self._database.write(f"DELETE FROM {table} WHERE site = ?", name)
 
     def count(self, name: str) -> int:
         return self._of(name).rows

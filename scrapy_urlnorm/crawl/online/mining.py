@@ -144,6 +144,7 @@ class Mining:
                 self.registry.quarantined(site),
                 self._candidates.get(site, ()),
                 self.contents,
+                self.evidence.others(site),
             )
         except Exception as error:  # noqa: BLE001 - damaged rows; other sites have theirs
             self._mined(Mined(site, (), repr(error)), error)

@@ -337,9 +337,10 @@ class Verdicts:
         pages = self.whole_pages
         is_alike = not audit.veto and pages.same_but_for_links(found, fetches, of_list=True)
         if audit.match.rules and not is_alike:
-            fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint_of(found.url)
-            self.names.set_apart(fingerprint, audit.slots or ("?",))
+            self.registry.evidence.are_two(site_of(found.url), found.url, page.url)
             if self._has_stayed(before, found):  # else their names tell them apart
+                fingerprint = audit.match.keys.fingerprint or self.keys.fingerprint_of(found.url)
+                self.names.set_apart(fingerprint, audit.slots or ("?",))
                 self.names.judged(found.url, audit.slots, is_other=True)
         return Verdict.DIFFERS
 
