@@ -36,6 +36,12 @@ def test_no_lookalike_is_lost(case):
     assert len(visit.lost) <= most, sorted(visit.lost)[:5]
 
 
+def test_pages_that_arrived_before_a_rule_are_its_first_audits():
+    """They have one name, and their links lead to different pages."""
+    kind, variant = CASES["LinkTargets-rare"]
+    assert not Visit(kind(variant)).crawl().lost
+
+
 #: Of shops, those that have fewer than 800 URLs.
 SHOPS = (300, 302, 307, 308, 309, 311, 313, 314, 315, 319, 320, 322)
 SEEDS = [("--random", seed) for seed in range(300, 324)] + [("--shops", seed) for seed in SHOPS]

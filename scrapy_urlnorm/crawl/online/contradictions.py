@@ -6,7 +6,7 @@ of this is a verdict: the pages are fetched again, a few of a site, and `Verdict
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 #: Pairs of pages that are fetched again where mining finds that rules are contradicted; and of a
 #: site, that keep rules from being learned, beyond those that agreed.
 _MOST_CONTRADICTIONS, _MOST_UNDECIDED = 2, 2
+#: Pairs of a site that arrived before rules made them one: compared as a whole, and fetched again.
+_MOST_COMPARED, _MOST_DOUBTED = 200, 4
 
 
 @dataclass(eq=False)
@@ -55,6 +57,8 @@ class Contradictions:
     def __post_init__(self) -> None:
         self._asked: set[tuple[str, str]] = set()  # pairs of URLs
         self._undecided_of: Counter[str] = Counter()  # of these, for rules not in force, by site
+        self._doubted_of: Counter[str] = Counter()  # for rules in force
+        self._seen_of: defaultdict[str, set[bytes]] = defaultdict(set)  # compared as a whole
         #: Pairs of pages that gave the spider other things, and that were fetched again for that.
         self._compared: set[bytes] = set()
         self.registry.on_doubted = self._contradicted
@@ -67,13 +71,11 @@ class Contradictions:
         for page, found in self.pages.together(site):
             if page.vote == found.vote:
                 continue
-            one, other = page.url, found.url
-            names, reasons = self.keys.keys_of(other), self.registry.between(site, other, page)
-            if names is None or not reasons or (one, other) in self._asked:
+            urls, match = (page.url, found.url), self._match(site, page, found.url)
+            if match is None or urls in self._asked:
                 continue
-            self._asked.add((one, other))
-            match = Match(names._replace(fingerprint=b""), page, reasons)
-            self.verdicts.page(Audit(match, other), self.verdicts.stored(found))
+            self._asked.add(urls)
+            self.verdicts.page(_of_arrived(match, found.url), self.verdicts.stored(found))
             asked += 1
             if asked == _MOST_CONTRADICTIONS:
                 return
@@ -119,9 +121,8 @@ class Contradictions:
             found = Shown(doubt.url, content if keys is None or doubt.key in keys else None)
             if (arrived := self.pages.get(doubt.key)) is not None:
                 found = self.verdicts.stored(arrived, doubt.url)
-            names = names._replace(fingerprint=b"")  # it is no request in flight
             match = Match(names, page, (Reason(doubt.pattern, doubt.pattern.support),))
-            self.verdicts.page(Audit(match, doubt.url), found)
+            self.verdicts.page(_of_arrived(match, doubt.url), found)
 
     def got(self, asked: Asked) -> None:
         """Compare what the spider got out of a page with what it got out of its representative."""
@@ -174,19 +175,42 @@ class Contradictions:
         self.verdicts.say(_vetoed(match, url, veto), Verdict.DIFFERS)
 
     def _keyed(self, site: str) -> Iterator[None]:
-        """Compare what the spider got out of pages that arrived before rules made them one."""
+        """Compare pages that arrived before rules made them one, and what the spider got out of them."""
         left = _MOST_CONTRADICTIONS
         for page, found in self.pages.together(site):
             yield
-            if left and self.yields.may_differ(page.fingerprint, found.fingerprint):
-                keys, reasons = (
-                    self.keys.keys_of(found.url),
-                    self.registry.between(site, found.url, page),
-                )
-                if keys is not None and reasons:
-                    left -= self._compare_yields(Match(keys, page, reasons), found.url)
+            may_differ = bool(left) and self.yields.may_differ(page.fingerprint, found.fingerprint)
+            is_due = self._is_due(site, page, found)
+            match = self._match(site, page, found.url) if may_differ or is_due else None
+            if match is None:
+                continue
+            if may_differ and self._compare_yields(match, found.url):
+                left -= 1
+            elif is_due and self.verdicts.may_differ(page, found):
+                self._doubted_of[site] += 1
+                self.verdicts.page(_of_arrived(match, found.url), self.verdicts.stored(found))
+
+    def _is_due(self, site: str, page: Page, found: Page) -> bool:
+        """Whether pages of one name are to be compared as a whole, for the first time.
+
+        What the names are made of does not say where a link leads, for instance.
+        """
+        pair, seen = page.fingerprint[:8] + found.fingerprint[:8], self._seen_of[site]
+        is_enough = len(seen) >= _MOST_COMPARED or self._doubted_of[site] >= _MOST_DOUBTED
+        if page.vote != found.vote or pair in seen or is_enough:
+            return False
+        seen.add(pair)
+        return True
+
+    def _match(self, site: str, page: Page, url: str) -> Match | None:
+        keys, reasons = self.keys.keys_of(url), self.registry.between(site, url, page)
+        return Match(keys, page, reasons) if keys is not None and reasons else None
 
 
-def _vetoed(match: Match, url: str, veto: Other) -> Audit:
+def _of_arrived(match: Match, url: str) -> Audit:
     keys = match.keys._replace(fingerprint=b"")  # it is no request in flight
-    return Audit(match._replace(keys=keys), url, needs_proof=True, veto=veto)
+    return Audit(match._replace(keys=keys), url)
+
+
+def _vetoed(match: Match, url: str, other: Other) -> Audit:
+    return _of_arrived(match, url)._replace(needs_proof=True, veto=other)

@@ -144,6 +144,16 @@ class Verdicts:
         if not self.names.safe_points.has(site, Work.VERDICTS):
             self.names.safe_points.put(site, Work.VERDICTS, self._decide_long(site))
 
+    def may_differ(self, page: Page, other: Page) -> bool:
+        """Whether two pages that arrived differ in what nobody knows to change: fetches decide."""
+        pages, before, found = self.whole_pages, self.stored(page), self.stored(other)
+        found.known = pages.known_links(found, before, self._is_known)
+        return bool(before.whole and found.whole) and not (
+            pages.same(found, [before])
+            or pages.same_but_for_links(found, [before])
+            or pages.explains(before, found)
+        )
+
     def _is_known(self, url: str) -> bool:
         return self.frontier.is_seen(self.keys.fingerprint_of(url)) or self.pages.has_cluster(url)
 
@@ -366,9 +376,10 @@ class Verdicts:
         self._fetched_since = 0
         if said is Verdict.AGREES:
             self.names.judged(audit.url, audit.slots, is_other=False)
-            self.agreed.add(audit.match.keys.fingerprint)
-            self.frontier.count("learned/audits_agreed")
-            self.audits.agreed(audit)
+            if audit.match.keys.fingerprint:  # else no request was sent to test the rules
+                self.agreed.add(audit.match.keys.fingerprint)
+                self.frontier.count("learned/audits_agreed")
+                self.audits.agreed(audit)
             return
         if said is Verdict.UNSTABLE:
             self.frontier.count("learned/audits_unstable")
