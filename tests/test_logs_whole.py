@@ -90,6 +90,16 @@ CASES = {
         '<script>start({path:"\\u002Flist?sort=down",sort:null})</script>',
         True,
     ),
+    "its own query with each sign of it escaped": (
+        """<p onclick="go('\\u003Fsort\\u003Dup')">t""",
+        """<p onclick="go('\\u003Fsort\\u003Ddown')">t""",
+        True,
+    ),
+    "another query with each sign of it escaped": (
+        """<p onclick="go('\\u003Fa\\u003D1')">t""",
+        """<p onclick="go('\\u003Fa\\u003D2')">t""",
+        False,
+    ),
     "another name in JSON": (
         '<script>{"resort":"up"}</script>',
         '<script>{"resort":"down"}</script>',

@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 #: Characters of a query, and parameters: a page does not repeat more, and to look for them takes long.
 _LONGEST, _MOST = 2_000, 20
 _QUOTE = r"""\\{0,8}["']"""  # as it is escaped, or not
-_SLASH, _AND = re.compile(r"\\{1,8}(?:u002[fF]|/)"), re.compile(r"\\{1,8}u0026")
+#: A sign of a URL: ``/``, ``?``, ``&``, ``=``, ``-``, ``%``, ``+``, ``;``.
+_ESCAPED = re.compile(r"\\{1,8}(?:/|u00(2[fFdD56bB]|3[fFdDbB]))")
 
 
 def plain(code: str) -> str:
-    """Return code or JSON without the escapes of slashes and "&"."""
-    return _AND.sub("&", _SLASH.sub("/", code)) if "\\" in code else code
+    """Return code or JSON without the escapes of signs of URLs."""
+    return _ESCAPED.sub(_sign, code) if "\\" in code else code
+
+
+def _sign(escaped: re.Match[str]) -> str:
+    return chr(int(escaped[1], 16)) if escaped[1] else "/"
 
 
 class Echoes:
