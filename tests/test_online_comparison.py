@@ -389,3 +389,12 @@ def test_a_redirect_within_the_cluster_is_followed(crawl, body, said):
 def test_behind_a_redirect_to_a_page_that_arrived_that_page_decides(crawl, said):
     assert redirect(crawl, OTHER) is None
     assert verdicts(crawl) == said
+
+
+def test_long_pages_that_are_compared_when_a_rule_comes_take_several_steps(crawl):
+    """So the event loop has its turn between them."""
+    match = crawl.learner._audits.get(crawl.learner._keys.fingerprint_of(FOUND)).match
+    texts = ((PAGE, "a" * 10_000), (FOUND, "b" * 20_000))
+    page, found = (Shown(url, None, page_of(Request(url), text)) for url, text in texts)
+    assert len(list(crawl.learner._contradictions._compare(match, page, found))) >= 15
+    assert crawl.stats["second_fetches"] > 0

@@ -74,8 +74,8 @@ def audited(
 ) -> tuple[list[SiteRule], int]:
     """Return the rules without those that merge what differs, or never come to rest.
 
-    *key* is the normalizer with *base* only. Verdicts found the pairs of contents in *two*. The number is that of the keys of all URLs whose
-    content was seen.
+    *key* is the normalizer with *base* only, and *two* are pairs of contents that verdicts found to
+    be two. The number is that of the keys of all URLs whose content was seen.
     """
     kept = list(rules)
     contents = {url: content for url, of in urls.items() if (content := most_common(of)) >= 0}

@@ -23,7 +23,7 @@ from scrapy_urlnorm.site_rules.form import Slots, is_param
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 
     from scrapy_urlnorm.logs import Observation
 
@@ -113,14 +113,23 @@ def gather(
         urls[url][shared] += 1
     closed = doors([page for page in pages if page[1] in of_html])
     walls = frozenset(numbers[n] for n in names if n.startswith(OF_WALL) or n in closed)
-    pairs = ((row.url, row.other) for row in rows if row.other is not None)
-    two = frozenset(
-        frozenset(most_common(urls[url]) for url in pair)
-        for pair in pairs
-        if urls.keys() >= {*pair}
-    )
+    two = frozenset(_made_two(urls, {row.url: row.other for row in rows if row.other}, len(names)))
     redirected = sum(url in redirects for url, _ in followed)
     return Evidence(dict(urls), count, redirected, walls, two)
+
+
+def _made_two(
+    urls: dict[str, Counter[int]], others: Mapping[str, str], first: int
+) -> Iterator[frozenset[int]]:
+    """Yield the contents of pages and of *others*. One that has the same gets a number, from *first*.
+
+    By what is left out of its name by now, it may look like the other.
+    """
+    for number, (url, other) in enumerate(sorted(others.items()), first):
+        if url in urls and other in urls:
+            if most_common(urls[url]) == most_common(urls[other]):
+                urls[url] = Counter({number: 1})
+            yield frozenset((most_common(urls[url]), most_common(urls[other])))
 
 
 def _follow(

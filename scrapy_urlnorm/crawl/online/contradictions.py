@@ -6,8 +6,9 @@ of this is a verdict: the pages are fetched again, a few of a site, and `Verdict
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from scrapy_urlnorm.crawl.online.audits import Audit
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 _MOST_CONTRADICTIONS, _MOST_UNDECIDED = 2, 2
 #: Pairs of a site that arrived before rules made them one: compared as a whole, and fetched again.
 _MOST_COMPARED, _MOST_DOUBTED = 200, 4
+_MOST_SEEN = 100_000  #: such pairs of all sites
+_BYTES_A_STEP = 2_000  #: of a page that is read as a whole
 
 
 @dataclass(eq=False)
@@ -58,7 +61,8 @@ class Contradictions:
         self._asked: set[tuple[str, str]] = set()  # pairs of URLs
         self._undecided_of: Counter[str] = Counter()  # of these, for rules not in force, by site
         self._doubted_of: Counter[str] = Counter()  # for rules in force
-        self._seen_of: defaultdict[str, set[bytes]] = defaultdict(set)  # compared as a whole
+        self._seen: set[bytes] = set()  # pairs of pages that were compared as a whole
+        self._seen_of: Counter[str] = Counter()  # and how many of a site
         #: Pairs of pages that gave the spider other things, and that were fetched again for that.
         self._compared: set[bytes] = set()
         self.registry.on_doubted = self._contradicted
@@ -186,20 +190,33 @@ class Contradictions:
                 continue
             if may_differ and self._compare_yields(match, found.url):
                 left -= 1
-            elif is_due and self.verdicts.may_differ(page, found):
-                self._doubted_of[site] += 1
-                self.verdicts.page(_of_arrived(match, found.url), self.verdicts.stored(found))
+            elif is_due:
+                shown = self.verdicts.stored(page), self.verdicts.stored(found)
+                yield from self._compare(match, *shown)
+
+    def _compare(self, match: Match, page: Shown, found: Shown) -> Iterator[None]:
+        """Have two pages fetched again that differ as a whole. Long ones are as many steps as that takes."""
+        for each in (page, found):
+            _ = each.whole
+            body = b"" if each.response is None else each.response.body
+            yield from repeat(None, len(body) // _BYTES_A_STEP)
+        if self.verdicts.seem_two(page, found):
+            self._doubted_of[match.keys.site] += 1
+            self.verdicts.page(_of_arrived(match, found.url), found)
 
     def _is_due(self, site: str, page: Page, found: Page) -> bool:
         """Whether pages of one name are to be compared as a whole, for the first time.
 
         What the names are made of does not say where a link leads, for instance.
         """
-        pair, seen = page.fingerprint[:8] + found.fingerprint[:8], self._seen_of[site]
-        is_enough = len(seen) >= _MOST_COMPARED or self._doubted_of[site] >= _MOST_DOUBTED
-        if page.vote != found.vote or pair in seen or is_enough:
+        pair, seen = page.fingerprint[:8] + found.fingerprint[:8], self._seen
+        is_enough = self._seen_of[site] >= _MOST_COMPARED or len(seen) >= _MOST_SEEN
+        if is_enough or self._doubted_of[site] >= _MOST_DOUBTED:
+            return False
+        if page.vote != found.vote or pair in seen:
             return False
         seen.add(pair)
+        self._seen_of[site] += 1
         return True
 
     def _match(self, site: str, page: Page, url: str) -> Match | None:

@@ -144,9 +144,9 @@ class Verdicts:
         if not self.names.safe_points.has(site, Work.VERDICTS):
             self.names.safe_points.put(site, Work.VERDICTS, self._decide_long(site))
 
-    def may_differ(self, page: Page, other: Page) -> bool:
+    def seem_two(self, before: Shown, found: Shown) -> bool:
         """Whether two pages that arrived differ in what nobody knows to change: fetches decide."""
-        pages, before, found = self.whole_pages, self.stored(page), self.stored(other)
+        pages = self.whole_pages
         found.known = pages.known_links(found, before, self._is_known)
         return bool(before.whole and found.whole) and not (
             pages.same(found, [before])
