@@ -103,6 +103,18 @@ def test_the_bound_rests_on_the_least_share_that_was_drawn():
     assert closing.bound == (140, at_most(0.1, 0.04, 0, 140), 60)
 
 
+def test_a_test_after_one_that_found_other_pages_draws_as_many_again():
+    """All of them together draw twice as often as the crawl found pages."""
+    closing, left = Closing(*[None] * 8), []
+    closing.pages, closing.verdicts = SimpleNamespace(contents=400), SimpleNamespace()
+    closing.held = SimpleNamespace(find=lambda _: ())
+    for _ in range(4):
+        closing._begin_test()
+        left.append(closing._draws_left)
+        closing._drawn += left[-1]
+    assert left == [300, 300, 200, 0]
+
+
 @pytest.mark.parametrize(
     ("query", "is_sent"), [("from=d{}", True), ("next=%2Fday%2F{}", False)], ids=["a day", "a door"]
 )

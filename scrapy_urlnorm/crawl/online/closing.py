@@ -52,8 +52,8 @@ if TYPE_CHECKING:
 ERROR, SPENT = 0.05, 0.8
 #: The bound is to be below this share of the pages that were found; of few pages, so many requests.
 SHARE_OF_PAGES, LEAST_ALLOWED = 0.03, 5
-#: All samples of a crawl together have so many draws, and one of them no fewer than this. If no more
-#: is held, all that is sent.
+#: All samples of a test together have so many draws, and one of them no fewer than this. If no more
+#: is held, all that is sent. The tests of a crawl draw twice as often as it found pages, at most.
 MOST_DRAWS, LEAST_DRAWS = 300, 19
 #: So many of the sample are compared as a whole, whatever their kind.
 _PROOFS = 12
@@ -92,7 +92,7 @@ class Closing:
         self._job: Iterator[bool] | None = None
         self._samples: list[_Sample] = []
         self._errors: list[float] = []  # how likely the bound of each test may be wrong
-        self._drawn = 0  # of all samples
+        self._drawn = self._most_drawn = 0  # of all samples; how far those of this test may go
         self._looked_at: set[_Kind] = set()  # crowded kinds
         self._has_put_back = self._has_rechecked = False
         #: Of the samples. The site is its seed, so one that answers alike is crawled alike.
@@ -128,7 +128,7 @@ class Closing:
             if self.sends_all:
                 yield from self._send_all()
                 continue
-            if not self._errors or (self._draws_left and self._wants_another_test()):
+            if not self._errors or self._wants_another_test():
                 self._begin_test()
             elif not self._draws_left or not self._has_newcomers():
                 return
@@ -176,7 +176,8 @@ class Closing:
 
     def _wants_another_test(self) -> bool:
         """Whether one may prove more: not while all that was drawn agrees."""
-        bound = self.bound if self.verdicts.has_differed else None
+        may_differ = self.verdicts.has_differed and self._drawn < 2 * self.pages.contents
+        bound = self.bound if may_differ else None
         return bound is not None and bound.wrong > self._wrong_allowed
 
     def _has_newcomers(self) -> bool:
@@ -193,10 +194,11 @@ class Closing:
     @property
     def _draws_left(self) -> int:
         """What an endless space leads to is held and drawn for ever: pages found are a measure."""
-        return max(0, min(MOST_DRAWS, 2 * self.pages.contents) - self._drawn)
+        return max(0, min(self._most_drawn, 2 * self.pages.contents) - self._drawn)
 
     def _begin_test(self) -> None:
         self.verdicts.has_differed = False
+        self._most_drawn = self._drawn + MOST_DRAWS
         self._errors.append(SPENT * (ERROR - sum(self._errors)))
         if len(self._errors) == 1:
             self._random.seed(next((site_of(each.url) for each in self.held.find(SUPPRESSED)), ""))
