@@ -49,7 +49,8 @@ def loader(name):
 SPIDER = Spider()
 #: Requests, those on one line are for the same.
 SAME = [
-    [{}, {"callback": SPIDER.parse}, {"meta": {"depth": 3, "download_slot": "a", "link_text": "b"}},
+    [{}, {"callback": SPIDER.parse}, {"meta": {"depth": 3, "download_slot": "a"}},
+     {"meta": {"link_text": "b", "nofollow": True}},
      {"meta": {"_middleware": 1, "redirect_times": 1, "urlnorm": {}}}, {"priority": 5}],
     [{"callback": SPIDER.parse_reviews}, {"callback": Spider().parse_reviews}],
     [{"errback": SPIDER.failed}],

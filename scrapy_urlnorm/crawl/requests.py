@@ -33,8 +33,8 @@ _NOT_OWN = frozenset((
     "download_fail_on_dataloss", "download_latency", "download_maxsize", "download_slot",
     "download_timeout", "download_warnsize", "ftp_password", "ftp_user", "give_up_log_level",
     "handle_httpstatus_all", "handle_httpstatus_list", "is_start_request", "link_text",
-    "max_retry_times", "proxy", "redirect_reasons", "redirect_times", "redirect_ttl", "redirect_urls",
-    "referrer_policy", "retry_times", "verbatim_url",
+    "max_retry_times", "nofollow", "proxy", "redirect_reasons", "redirect_times", "redirect_ttl",
+    "redirect_urls", "referrer_policy", "retry_times", "verbatim_url",
 ))
 _PREFIXES = ("_", "autothrottle_", "urlnorm")
 # fmt: on
