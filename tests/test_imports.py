@@ -61,7 +61,7 @@ _ENGINES = {"asyncio", "scrapy", "threading", "time", "twisted"}
 #: The rest waits until there is something to learn: that is half of the time that a start takes.
 AT_START = {
     *("learning", "learning.aliases", "learning.media", "learning.risk", "learning.worker"),
-    *("logs", "logs.blocks", "logs.comparison", "logs.differences", "logs.echoes"),
+    *("logs", "logs.blocks", "logs.asides", "logs.comparison", "logs.differences", "logs.echoes"),
     *("logs.nodes", "logs.observation", "logs.page_identity", "logs.self_links", "logs.source"),
     *("logs.units", "logs.whole", "masking", "report", "report.filtered"),
     *("stores", "stores.memory", "stores.seen", "stores.sqlite"),

@@ -5,23 +5,19 @@ they have at that time, and without their own URLs. A page may change by itself.
 fetches of this very page show: another page is the same if it differs from these no more than they
 differ from one another. A place is a node, not a path, and of a text that changes in some words it is
 these words.
-
-A page that declares itself to be a copy of the other may say some words of that in another place
-(whom one would answer there).
 """
 
 from __future__ import annotations
 
-import re
 import sys
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.logs.nodes import OWN, Compared, Leads, as_compared, without_own
+from scrapy_urlnorm.logs.asides import are_asides
+from scrapy_urlnorm.logs.nodes import Compared, as_compared, without_own
 from scrapy_urlnorm.text import common_ends
-from scrapy_urlnorm.url import params_of, query_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,13 +31,10 @@ _TIMES, _MORE = 2, 4
 #: Pairs that show that something changes at each fetch, and of those that have it, so large a share
 #: at least, or nearly all.
 _OFTEN, SOME, NEARLY_ALL = 2, 1 / 3, 0.8
-#: Places in which a copy may say something else, and the nodes and words that it may say there.
-_ASIDES, _ASIDE_NODES, _ASIDE_WORDS = 4, 4, 24
 #: Characters of a word that two fetches do not share by chance; words of pages that are counted.
 _TELLING, _MAX_WORDS = 2, 5_000
 #: Nodes of a site that came or went, that are remembered.
 _MAX_MOVED = 5_000
-_NUMBER = re.compile(r"\d")
 #: How many times each node of two pages may be looked at, to find where they differ.
 _LOOKS = 20
 
@@ -303,7 +296,7 @@ class Movement:
             return None if is_explained else left
 
         left = filter(None, map(left_of, _changes(*shown)))
-        return _are_asides(left, shown[0], two.url) if is_copy else not any(left)
+        return are_asides(left, shown[0], two.url) if is_copy else not any(left)
 
 
 def is_same(
@@ -342,47 +335,6 @@ def is_same(
     return any(each.explain(found, own) for each in holes)
 
 
-def _are_asides(parts: Iterable[_Part], base: list[Compared], url: str) -> bool:
-    """Return whether all that a copy under *url* says elsewhere is a few words in a few places.
-
-    These begin as there, and the other page has all words and links, too; of attributes, only
-    numbers of its own URL differ. The same words in another order say something else, and so do as
-    many words in the place of others: "Fits: no" for "Fits: yes". What is said points at a part of the
-    page (``#comment-7``), which a field names, too: else it may be what the page is about.
-    """
-    own = {value for _, value in params_of(query_of(url)) if value}
-    known: set[object] = own | {" "}
-    for node in base:
-        if isinstance(node.value, Leads):
-            known.add(node.value.key)
-        else:
-            known.update(word for word in node.words if not _NUMBER.search(word))
-    here, there = Counter[object](), Counter[object]()
-    points = is_named = False
-    for number, part in enumerate(parts):
-        texts = [[node.words for node in nodes if "@" not in node.place] for nodes in part[:2]]
-        said = [*chain.from_iterable(texts[1])]
-        begins = {words[0] for words in texts[0] if words}
-        attributes = [node.value for node in part.two if "@" in node.place]
-        links = [value for value in attributes if isinstance(value, Leads)]
-        points |= any(link.fragment and link.key == OWN for link in links)
-        is_named |= not own.isdisjoint(value for value in attributes if isinstance(value, str))
-        if (
-            number == _ASIDES
-            or max(len(part.one), len(part.two)) > _ASIDE_NODES
-            or len(said) > _ASIDE_WORDS
-            or not known.issuperset((*said, *(link.key for link in links)))
-            or not own.issuperset(value for value in attributes if isinstance(value, str))
-            or not all(texts[1])  # an element with nothing in it
-            or (said and begins.isdisjoint(words[0] for words in texts[1]))
-            or any(len(one) == len(two) for one, two in zip(*texts, strict=False) if one != two)
-        ):
-            return False
-        there.update(chain.from_iterable(texts[0]))
-        here.update(said)
-    return not here or (here != there and points and is_named)
-
-
 class _Holes:
     """The nodes of a fetch in which other fetches of the same page differ from it."""
 
@@ -414,7 +366,7 @@ class _Holes:
         """
         parts = (part.without(self._allows) for part in _changes(self._base, found))
         left = (part for part in parts if not self._explains(part))
-        return not any(left) if own is None else _are_asides(left, self._base, own)
+        return not any(left) if own is None else are_asides(left, self._base, own)
 
     def _allows(self, n: int, one: Compared, two: Compared) -> bool:
         hole = self._holes.get(n)
