@@ -214,11 +214,21 @@ ASIDES = {
     "who stands elsewhere": (("noindex", ONE, TO_ADA.replace("Ada", "Bob"), 7, "a"), True),
     "who is in another part": (("noindex", ONE, TO_ADA.replace('7">Ada', '9">Bob'), 7, "a"), False),
     "new words": (("noindex", ONE, f"{TO_ADA} Bob", 7, "a"), False),
+    "a name said again": (("noindex", ONE, f"{TO_ADA.replace('Ada', 'Bob')} Bob", 7, "a"), False),
     "a number that is not in its URL": (("noindex", ONE, "Reply", 8, "a"), False),
     "another link": (("noindex", ONE, "Reply", 7, "b"), False),
     "many words": (("noindex", ONE, TO_ADA * 9, 7, "a"), False),
     "more than a few nodes": (("noindex", ONE, f"{TO_ADA}<b>to</b>all<b>Ada</b>hi", 7, "a"), False),
 }
+
+
+def test_no_word_points_at_whom_one_would_answer():
+    """It may be what the page is about."""
+    original = page(ORIGINAL)
+    for name, is_one in (("Ada", True), ("Bob", False)):
+        said = TO_ADA.replace("7", "red").replace("Ada", name)
+        copy = page(COPY.format("noindex", ONE, said, "red", "a"), f"{ONE}&in=red")
+        assert is_same(copy, [original], key_of, is_copy=True) is is_one
 
 
 @pytest.mark.parametrize(

@@ -46,9 +46,12 @@ def are_asides(parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url:
         texts = [[node.words for node in nodes if "@" not in node.place] for nodes in (one, two)]
         said = [*chain.from_iterable(texts[1])]
         begins = {words[0] for words in texts[0] if words}
-        for link, node in pairwise(two):
-            if link.place == f"{node.place}@href" and not own.isdisjoint(_pointed_at(link)):
-                known.update(node.words)
+        named = {
+            n
+            for n, (link, node) in enumerate(pairwise(two), 1)
+            if link.place == f"{node.place}@href" and not own.isdisjoint(_pointed_at(link))
+        }
+        rest = [node for n, node in enumerate(two) if n not in named and "@" not in node.place]
         attributes = [node.value for node in two if "@" in node.place]
         links = [value for value in attributes if isinstance(value, Leads)]
         points |= any(link.fragment and link.key == OWN for link in links)
@@ -57,7 +60,8 @@ def are_asides(parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url:
             number == _ASIDES
             or max(len(one), len(two)) > _ASIDE_NODES
             or len(said) > _ASIDE_WORDS
-            or not known.issuperset((*said, *(link.key for link in links)))
+            or not known.issuperset(chain.from_iterable(node.words for node in rest))
+            or not known.issuperset(link.key for link in links)
             or not own.issuperset(value for value in attributes if isinstance(value, str))
             or not all(texts[1])  # an element with nothing in it
             or (said and begins.isdisjoint(words[0] for words in texts[1]))
@@ -70,8 +74,8 @@ def are_asides(parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url:
 
 
 def _pointed_at(link: Compared) -> list[str]:
-    """Return the words of the fragment of a link to a part of the page itself."""
+    """Return the numbers in the fragment of a link to a part of the page itself."""
     leads = link.value
     if isinstance(leads, Leads) and leads.key == OWN:
-        return _SIGNS.split(leads.fragment)
+        return [word for word in _SIGNS.split(leads.fragment) if word.isdigit()]
     return []
