@@ -176,8 +176,8 @@ class Closing:
 
     def _wants_another_test(self) -> bool:
         """Whether one may prove more: not while all that was drawn agrees."""
-        may_differ = self.verdicts.has_differed and self._drawn < 2 * self.pages.contents
-        bound = self.bound if may_differ else None
+        may_draw = self.verdicts.has_differed and self._drawn < self._most_of_all
+        bound = self.bound if may_draw else None
         return bound is not None and bound.wrong > self._wrong_allowed
 
     def _has_newcomers(self) -> bool:
@@ -192,9 +192,13 @@ class Closing:
         return max(LEAST_ALLOWED, SHARE_OF_PAGES * self.pages.contents)
 
     @property
-    def _draws_left(self) -> int:
+    def _most_of_all(self) -> int:
         """What an endless space leads to is held and drawn for ever: pages found are a measure."""
-        return max(0, min(self._most_drawn, 2 * self.pages.contents) - self._drawn)
+        return 2 * self.pages.contents
+
+    @property
+    def _draws_left(self) -> int:
+        return max(0, min(self._most_drawn, self._most_of_all) - self._drawn)
 
     def _begin_test(self) -> None:
         self.verdicts.has_differed = False
