@@ -222,6 +222,23 @@ ASIDES = {
 }
 
 
+#: What a page has, what its mirror has, and whether they are one.
+MIRRORED = [
+    ('<img src="/a.png">', '<img src="/a.png">', True),
+    ('<img src="http://shop.test/a.png">', '<img src="/a.png">', True),
+    ('<img src="/a.png">', '<img src="/b.png">', False),
+    ('<img src="http://cdn.test/a.png">', '<img src="/a.png">', False),
+    ("<p style='background: url(a.png)'>", "<p style='background: url(a.png)'>", True),
+    ("<script src=/a.js></script>", "<script src=/a.js></script>", True),
+]
+
+
+@pytest.mark.parametrize(("one", "other", "is_one"), MIRRORED)
+def test_a_mirror_serves_the_pictures_with_its_pages(one, other, is_one):
+    pages = page(one, "http://shop.test/p/1"), page(other, "http://www.shop.test/p/1")
+    assert is_same(pages[1], [pages[0]], lambda url: url.replace("//www.", "//")) is is_one
+
+
 def test_no_word_points_at_whom_one_would_answer():
     """It may be what the page is about."""
     original = page(ORIGINAL)

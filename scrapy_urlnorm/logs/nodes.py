@@ -56,6 +56,9 @@ class _Shows(dict["Node", Compared]):
         #: By address. What is said to be one page has one key, and links within a page have it, too.
         self._keys = dict[str, str]()
         self._own_keys = {_key(url.partition("#")[0], key_of) for url in urls}
+        #: Two hosts that are to be one serve the same pictures and scripts with their pages.
+        hosts = {"/".join([*url.split("/")[:3], ""]) for url in urls}
+        self._hosts = hosts if len(hosts) > 1 else set[str]()
         self._said = _own(urls)
         self._echoes = Echoes(urls)
         self._found: list[str] = []  # what is found of these, in the page that is read
@@ -68,6 +71,8 @@ class _Shows(dict["Node", Compared]):
                 self._keys[value] = OWN if key in self._own_keys else key
             shown = Compared(place, Leads(self._keys[value], fragment))
         else:
+            for host in self._hosts:
+                value = value.removeprefix(host)
             is_own = any(said in value for said in self._found)
             said = self._own.sub(OWN, value) if is_own else value
             shown = Compared(place, self._echoes.without(said))
