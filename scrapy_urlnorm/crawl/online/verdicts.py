@@ -15,7 +15,7 @@ audit has proved so much for pages of a family, the latter is enough for others 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
@@ -100,6 +100,8 @@ class Verdicts:
         #: What representatives showed when they were fetched again, as in `_waiting`.
         self._again: dict[tuple[bytes, bool], list[Shown]] = {}
         self._long: dict[str, list[tuple[Audit, Shown]]] = {}  # by site: they wait for a safe point
+        #: Audits that wait until files of their pages are fetched, by site.
+        self._with_files: defaultdict[str, list[tuple[Audit, Shown]]] = defaultdict(list)
         #: Audits of a sample that wait until the crawl knows all that pages link to.
         self._open: list[tuple[Audit, Shown]] = []
         #: How many pairs of pages that no rule makes one were found to be one, by site.
@@ -198,6 +200,11 @@ class Verdicts:
         known = [[before], *filter(None, [self._again.get(key)])]
         if any(self._agrees(audit, [found], before, fetches) for fetches in known):
             self.say(audit, Verdict.AGREES)
+        elif pairs := self._unknown_files(before, found):
+            site = site_of(found.url)
+            self._with_files[site].append((audit, found))
+            if len(self._with_files[site]) == 1:
+                self.frontier.fetch("files", site, self._fetch_files(site, pairs))
         elif self._goes_on(found) and self.whole_pages.same_but_for_links(found, [before]):
             # The crawl may get to know what it links to.
             if audit.is_drawn:
@@ -216,6 +223,20 @@ class Verdicts:
             waiting.append((audit, found))
             if len(waiting) == 1:
                 self.frontier.fetch("verdict", site_of(page.url), self._fetch_again(page, before))
+
+    def _unknown_files(self, before: Shown, found: Shown) -> list[tuple[str, str]]:
+        if before.whole is None or found.whole is None:
+            return []
+        return self.whole_pages.files.unknown(before.whole, found.whole)
+
+    def _fetch_files(self, site: str, pairs: list[tuple[str, str]]) -> Fetches[None]:
+        """Decide about all audits that wait for files of their pages, once some are known."""
+        try:
+            yield from self.whole_pages.files.fetch(pairs)
+        finally:
+            waiting = self._with_files.pop(site)
+        for audit, found in waiting:
+            self.page(audit, found)
 
     def _goes_on(self, found: Shown) -> bool:
         """Whether there are other requests. A queue that is empty may fill with what is under way."""

@@ -14,6 +14,7 @@ from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.caches import BoundedCache
+from scrapy_urlnorm.crawl.online.files import Files
 from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import NEARLY_ALL, SOME, Movement, is_same
@@ -129,6 +130,7 @@ class WholePages:
 
     database: Database
     keys: ClusterKeys
+    files: Files = field(default_factory=Files)
 
     def __post_init__(self) -> None:
         self.database.ensure(_TABLES)
@@ -222,14 +224,15 @@ class WholePages:
     def _same(
         self, page: Shown, fetches: Sequence[Shown], key_of: KeyOf, beside: Sequence[Shown] = ()
     ) -> bool:
+        by_bytes = self.files.by_bytes
         wholes, also = (
-            [e.whole for e in pages if e.whole is not None] for pages in (fetches, beside)
+            [by_bytes(e.whole) for e in pages if e.whole is not None] for pages in (fetches, beside)
         )
         is_copy, family = self._is_copy(page, fetches[0]), self._movement(fetches[0].url)
         return (
             page.whole is not None
             and bool(wholes)
-            and is_same(page.whole, wholes, key_of, family, also, is_copy=is_copy)
+            and is_same(by_bytes(page.whole), wholes, key_of, family, also, is_copy=is_copy)
         )
 
     def _is_copy(self, page: Shown, other: Shown) -> bool:
@@ -339,10 +342,10 @@ class WholePages:
         for _ in self.catch_up():
             pass
         movements = dict.fromkeys([*map(self._movement, (one.url, two.url)), *more])
-        pages, is_copy = (one.whole, two.whole), self._is_copy(two, one)
-        key_of = self._key_of(two, one)
+        first, second = map(self.files.by_bytes, (one.whole, two.whole))
+        is_copy, key_of = self._is_copy(two, one), self._key_of(two, one)
         return any(
-            each.explains(*pages, key_of, of_time, is_copy=is_copy, share=share)
+            each.explains(first, second, key_of, of_time, is_copy=is_copy, share=share)
             for each in movements
         )
 
