@@ -203,6 +203,17 @@ def test_what_two_pages_have_to_have_in_common(name):
     assert is_same(page(two, TWO), [page(one)], key_of) is said
 
 
+def test_what_a_set_of_pictures_says_of_their_size_is_no_address():
+    """So it does not depend on the URL, and it counts."""
+    sizes = "/a.png 1.5x, /b.png 800w"
+    one, two, other = (
+        at(path, f'<img srcset="{said}">')
+        for path, said in (("/a", sizes), ("/x/b", sizes), ("/a", sizes.replace("1.5x", "2x")))
+    )
+    assert is_same(two, [one], lambda url: url)
+    assert not is_same(other, [one], lambda url: url)
+
+
 @pytest.mark.parametrize(
     ("base", "said"), [("", False), ('<base href="/x/">', True)], ids=["relative", "a base"]
 )

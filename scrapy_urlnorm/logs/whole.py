@@ -50,7 +50,8 @@ _ADDRESS = re.compile(r"(?:https?:/)?/[^\s/]\S*")
 _IN_STYLE = re.compile(r"url\(\s*[\"']?([^\"')]+)")
 #: An address in code or JSON.
 _IN_QUOTES = re.compile(r"""(?<=["'])(?:https?:)?/[^\s"'<>`{}()\\]*(?=\\*["'])""")
-_SET = re.compile(r"[^\s,]\S*[^\s,]")
+#: What a set of pictures is made of: addresses, and for which width or density each is.
+_SET, _SIZE = re.compile(r"[^\s,]\S*[^\s,]"), re.compile(r"\d+(?:\.\d+)?[wxh]")
 #: A host whose URLs `urljoin` leaves alone, and paths of it in which it has nothing to do.
 _HOST = re.compile(r"https?://[\w.:-]+(?=/)", re.ASCII)
 _PLAIN = re.compile(r"/(?:[\w.~%-][\w/.~%-]*)?(?:\?[\w=&.~%+:-]+)?", re.ASCII)
@@ -278,8 +279,11 @@ class _Reader:
             if name == "value":  # what is chosen leads to where a link leads, if there is one
                 self._choices[len(self.nodes) - 1] = known
         elif name.endswith("srcset"):
-            for url in _SET.findall(value):
-                self._address(place.of(name), url)
+            for word in _SET.findall(value):
+                if _SIZE.fullmatch(word):
+                    self._text(place.of(name), word)
+                else:
+                    self._address(place.of(name), word)
         else:
             is_code = '"' in value or "'" in value
             said = self._without_quoted(place, value) if is_code else value
