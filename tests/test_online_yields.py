@@ -48,7 +48,7 @@ def yields(tmp_path):
 
 def add(yields, url, *things, links=(), referer="http://shop.test/", depth=1):
     asked = Asked(Request(url, headers={"Referer": referer}, meta={"depth": depth}))
-    body = "".join(f'<a href="{link}">.</a>' for link in links).encode()
+    body = "".join(link if "<" in link else f'<a href="{link}">.</a>' for link in links).encode()
     response = HtmlResponse(url, body=b"<p>x</p>" + body)
     got = Got(yields.next_number(), asked, response)
     for each in things:
@@ -107,6 +107,9 @@ def test_a_request_for_a_link_that_one_page_has_is_for_the_comparison_of_pages(y
     add(yields, ONE, links=["/b"])  # it has the link, and the spider did not ask for it
     add(yields, OTHER, Request(B), links=["/b"])
     assert yields.differ(OTHER.encode(), ONE.encode()) is not None
+    add(yields, ONE, links=["<form action=/b></form>"])  # that is sent, and not followed
+    add(yields, OTHER, Request(B), links=["/b"])
+    assert yields.differ(OTHER.encode(), ONE.encode()) is None
 
 
 #: Values of a field on pages that come one after the other, and whether it moves by itself.

@@ -234,15 +234,17 @@ class Yields:
         if new:
             links_before, links = self._links(before.fingerprint), self._links(after.fingerprint)
             for key, asked in new.items():
-                if key in links_before or key not in links:
+                stands = {link for link in links if link[1] == key}
+                if not stands or stands & links_before:
                     said = f"sent another request: {asked[:_MOST_SAID]}"
                     return _other(before, after, said, asked.split("/", 3)[-1])
         return None
 
-    def _links(self, fingerprint: bytes) -> set[object]:
-        """Return the keys of the links on a page."""
-        page = self.whole_pages.get(fingerprint)
-        return set(map(self.keys.cluster_url, links_of(page, "//@href | //@src | //@action")))
+    def _links(self, fingerprint: bytes) -> set[tuple[str, str]]:
+        """Return the attributes and keys of the links on a page: who follows links sends no form."""
+        page, key_of = self.whole_pages.get(fingerprint), self.keys.cluster_url
+        links = ((name, links_of(page, f"//@{name}")) for name in ("href", "src", "action"))
+        return {(name, key_of(link)) for name, found in links for link in found}
 
 
 def _found(values: set[str], nodes: Iterable[Node]) -> set[str]:
