@@ -83,7 +83,7 @@ BETWEEN = {
     "one on each side": ("http://shop.test/a", "https://shop.test/a/", [HTTPS, SLASH]),
     "one that acts on both": ("http://shop.test/a/", "http://shop.test/a", [SLASH]),
     "both alike": ("http://www.shop.test/a", "http://www.shop.test/a", [HTTPS, WWW]),
-    "none that tells": ("https://shop.test/a", "https://shop.test/a", [HTTPS, SLASH, WWW]),
+    "none acts": ("https://shop.test/a", "https://shop.test/b", []),
     "an unknown page": ("http://shop.test/a/", "", [HTTPS, SLASH]),
     "an unknown page, no rule acts": ("https://shop.test/a", "", [HTTPS, SLASH, WWW]),
 }
@@ -95,6 +95,13 @@ def test_the_rules_between_two_urls(clusters, name):
     url, other, rules = BETWEEN[name]
     clusters.replace(SITE, [HTTPS, SLASH, WWW])
     assert list(clusters.between(SITE, url, other)) == rules
+
+
+def test_a_rule_that_is_out_of_force_is_no_reason_and_leaves_none(clusters):
+    """A page may still have the key that it made, and what is found there refutes no other rule."""
+    clusters.replace(SITE, [SLASH])
+    assert clusters.between(SITE, "http://shop.test/a", "https://shop.test/a") == ()
+    assert clusters.between(SITE, "http://shop.test/a", "http://shop.test/a/") == (SLASH,)
 
 
 def test_the_key_of_the_url_that_the_rules_make(clusters):

@@ -60,8 +60,11 @@ class _Site:
         """Return the cluster key of what has this fingerprint after the rules have acted."""
         return blake2b(fingerprint, key=self._salt, digest_size=16).digest()
 
+    def changes(self, url: str) -> bool:
+        return self.key_of[url] != self._plain[url]
+
     def _acting(self, url: str) -> frozenset[int]:
-        if self.key_of[url] == self._plain[url]:
+        if not self.changes(url):
             return frozenset()  # so with most URLs, and to explain one takes long
         return frozenset(self._blame.of(self._plain[url], self.normalizer))
 
@@ -207,11 +210,14 @@ class ClusterKeys:
         """Return the rules in force for the site *name* that make the two URLs one; *other* is "" if it is not known.
 
         These are the rules that act on one of the two, and not on both. Where there are none,
-        return those that act on both (``?sid=1`` and ``?sid=2``), or else all.
+        return those that act on both (``?sid=1`` and ``?sid=2``), or else all; and nothing where no
+        rule changes either: a rule that did is out of force by now.
         """
         site = self._sites.get(name)
-        if site is None or len(site.rules) == 1:
-            return () if site is None else site.rules
+        if site is None or (other and not (site.changes(url) or site.changes(other))):
+            return ()
+        if len(site.rules) == 1:
+            return site.rules
         numbers = site.acting[url]
         if other:
             numbers = (numbers ^ site.acting[other]) or numbers
