@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote, unquote_plus, urljoin, urlsplit
 
 from scrapy_urlnorm.logs.echoes import Echoes
-from scrapy_urlnorm.url import query_of, separator
+from scrapy_urlnorm.url import separator
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -148,8 +148,9 @@ def carried(url: str, original: str) -> Callable[[str], str]:
     """Return what takes out of an address what *url* has and *original* has not.
 
     These are parameters, and segments of paths of one length: a final slash does not count. And an
-    address that is the value of such a parameter, as where a page leads back to; and *url*, or its
-    query, as a value in an address that comes back to it (``/login?to=``).
+    address that is the value of such a parameter, as where a page leads back to; and *url* as a value
+    in an address that comes back to it (``/login?to=``). A value that says parameters of its query goes
+    as these do.
     """
     (path, own), (other, others) = map(_split, (url, original))
     own -= others
@@ -158,8 +159,7 @@ def carried(url: str, original: str) -> Callable[[str], str]:
         if value.startswith(("/", "http://", "https://")):
             with suppress(ValueError):  # a bad host
                 back.add(unquote_plus(urljoin(url, value)))
-    query = unquote(query_of(url))
-    ways = {*_ways(url), query if "=" in query else url}
+    all_own, ways = {*map(unquote, _split(url)[1])}, {*_ways(url)}
     is_alike = len(path) == len(other) and path[:3] == other[:3]
     pairs = enumerate(zip(path, other, strict=True)) if is_alike else ()
     places = {number: one for number, (one, two) in pairs if one != two}
@@ -171,7 +171,8 @@ def carried(url: str, original: str) -> Callable[[str], str]:
         left = query
         if own or _LEADS_BACK(query):
             sign = separator(query)
-            left = sign.join(_back(each, ways) for each in query.split(sign) if each not in own)
+            pairs = (each for each in query.split(sign) if each not in own)
+            left = sign.join(filter(None, (_back(pair, ways, all_own) for pair in pairs)))
         if places:
             segments = enumerate(start.split("/"))
             start = "/".join(OWN if places.get(n) == each else each for n, each in segments)
@@ -180,9 +181,12 @@ def carried(url: str, original: str) -> Callable[[str], str]:
     return without
 
 
-def _back(pair: str, ways: set[str]) -> str:
+def _back(pair: str, ways: set[str], own: set[str]) -> str:
     name, _, value = pair.partition("=")
-    return f"{name}={OWN}" if unquote(value) in ways else pair
+    value = unquote(value)
+    if "=" in value and own.issuperset(value.split(separator(value))):
+        return ""
+    return f"{name}={OWN}" if value in ways else pair
 
 
 def _split(url: str) -> tuple[list[str], set[str]]:
