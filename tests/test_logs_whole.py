@@ -7,7 +7,7 @@ from compared_pages import ONE, TWO, at, key_of, page
 
 from scrapy_urlnorm.logs.comparison import is_same
 from scrapy_urlnorm.logs.echoes import Echoes
-from scrapy_urlnorm.logs.nodes import without_carried
+from scrapy_urlnorm.logs.nodes import with_chosen, without_carried
 
 # What two pages show, and whether they are the same.
 CASES = {
@@ -188,6 +188,11 @@ CASES = {
         '<input value="/a?sort=b#"><a href="/b">go</a>',
         False,
     ),
+    "a choice in the list itself": (
+        f'<input type=radio value="{ONE.partition("?")[0]}?sort=a">',
+        f'<input type=radio value="{ONE.partition("?")[0]}?sort=b">',
+        True,
+    ),
     "a picture that a link has too": (
         '<a href="/a.png?sort=a"><img data-original="/a.png?sort=a"></a>',
         '<a href="/a.png?sort=b"><img data-original="/a.png?sort=b"></a>',
@@ -257,6 +262,53 @@ def test_what_a_page_carries_on(links, ends, said):
     for is_known in (True, False):
         key_of = without_carried(one.url, two.url, lambda url: url, lambda _, said=is_known: said)
         assert is_same(one, [two], key_of) is (said and is_known)
+
+
+LIST = "<select name={}><option {}>up<option value=down {}>sinking</select>"
+#: What two lists have chosen, and whether that tells pages apart: not of a parameter of their URLs.
+LISTS = {
+    "of the URL": (LIST.format("sort", "selected", ""), LIST.format("sort", "", "selected"), True),
+    "another": (LIST.format("by", "selected", ""), LIST.format("by", "", "selected"), False),
+    "nothing": (LIST.format("by", "", ""), LIST.format("by", "", "selected"), False),
+    "both": (LIST.format("by", "selected", "selected"), LIST.format("by", "", "selected"), False),
+    "the same": (LIST.format("by", "", "selected"), LIST.format("by", "", "selected"), True),
+    "a list without a name": ("<select><option>a", "<select><option selected>a", False),
+    "other choices": ("<select name=sort><option>a", "<select name=sort><option>b", False),
+    "none of a list": ("<option selected>a", "<option>a", False),
+    "after a list": (
+        "<select name=sort></select><option selected>a",
+        "<select name=sort></select><option>a",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize(("one", "two", "said"), LISTS.values(), ids=LISTS)
+def test_what_a_list_has_chosen(one, two, said):
+    assert is_same(page(two, TWO), [page(one)], key_of) is said
+
+
+#: What the list of a page without the parameter has chosen, how its links say that, and whether it
+#: is what a page with ``?h=down`` has in its place.
+DEFAULTS = [
+    ("selected", "/log?h=up", "/log?h=down", True),
+    ("selected", "/log?h=old", "/log?h=down", False),
+    ("", "/log?h=up", "/log?h=down", False),
+    ("selected", "/log", "/log?h=down", True),
+]
+
+
+@pytest.mark.parametrize(("chosen", "link", "other", "said"), DEFAULTS)
+def test_a_page_may_say_in_links_what_it_has_chosen(chosen, link, other, said):
+    one, two = (
+        at(f"/tree{end}", f'{LIST.format("h", *choice)}<a href="{to}">go</a>')
+        for end, choice, to in (("", (chosen, ""), link), ("?h=down", ("", "selected"), other))
+    )
+    assert with_chosen(two, one.url) == two.url
+    url = with_chosen(one, two.url)
+    assert url == one.url + ("?&h=up" if chosen else "?&h=")
+    key_of = without_carried(two.url, url, lambda url: url, lambda _: True)
+    assert is_same(two, [one], key_of) is said
 
 
 def test_a_form_with_a_field_that_is_the_default_is_the_same_at_both_urls():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote, unquote_plus, urljoin, urlsplit
 
 from scrapy_urlnorm.logs.echoes import Echoes
+from scrapy_urlnorm.logs.whole import CHOSEN
 from scrapy_urlnorm.url import separator
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class _Shows(dict["Node", Compared]):
         #: Two hosts that are to be one serve the same pictures and scripts with their pages.
         hosts = {"/".join([*url.split("/")[:3], ""]) for url in urls}
         self._hosts = hosts if len(hosts) > 1 else set[str]()
-        self._said = _own(urls)
+        self._said, self._names = _own(urls), set[str]().union(*map(_names, urls))
         self._echoes = Echoes(urls)
         self._found: list[str] = []  # what is found of these, in the page that is read
 
@@ -70,6 +71,8 @@ class _Shows(dict["Node", Compared]):
                 key = _key(value, self._key_of)
                 self._keys[value] = OWN if key in self._own_keys else key
             shown = Compared(place, Leads(self._keys[value], fragment))
+        elif place.endswith(CHOSEN) and _names(f"?{value}") <= self._names:
+            shown = Compared(place, OWN)
         else:
             for host in self._hosts:
                 value = value.removeprefix(host)
@@ -121,6 +124,14 @@ def _own(urls: set[str]) -> set[str]:
     # That is a parameter of an address, which may have more.
     said |= quoted | {f"{each}&" for each in quoted - said}
     return said | {each.replace("/", "\\/") for each in said}
+
+
+def with_chosen(page: Whole, other: str) -> str:
+    """Return the URL of a page with what it has chosen in lists, of the parameters of *other* alone."""
+    names = _names(other) - _names(page.url)
+    lists = (node.value for node in page.nodes if names and node.place.endswith(CHOSEN))
+    chosen = [value for value in lists if _names(f"?{value}") <= names]
+    return "&".join([page.url + ("" if "?" in page.url else "?"), *chosen]) if chosen else page.url
 
 
 def without_own(
@@ -187,6 +198,10 @@ def _back(pair: str, ways: set[str], own: set[str]) -> str:
     if "=" in value and own.issuperset(value.split(separator(value))):
         return ""
     return f"{name}={OWN}" if value in ways else pair
+
+
+def _names(url: str) -> set[str]:
+    return {pair.partition("=")[0] for pair in _split(url)[1]}
 
 
 def _split(url: str) -> tuple[list[str], set[str]]:

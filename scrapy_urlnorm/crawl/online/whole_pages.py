@@ -19,7 +19,7 @@ from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import NEARLY_ALL, SOME, Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
-from scrapy_urlnorm.logs.nodes import carried, without_carried
+from scrapy_urlnorm.logs.nodes import carried, with_chosen, without_carried
 from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.logs.whole import Node, Whole, copy_of, whole_of
 
@@ -192,7 +192,7 @@ class WholePages:
             return not of_list or address.partition("?")[0] in paths
 
         cluster_url = self.keys.cluster_url
-        key_of = without_carried(page.url, fetches[0].url, cluster_url, may_change)
+        key_of = without_carried(page.url, self._url(fetches[0], page), cluster_url, may_change)
         return self._same(page, fetches, key_of)
 
     def _key_of(self, page: Shown, other: Shown) -> KeyOf:
@@ -207,7 +207,12 @@ class WholePages:
         def is_known(address: str) -> bool:
             return page.known.get(address, False)
 
-        return without_carried(page.url, other.url, self.keys.cluster_url, is_known)
+        return without_carried(page.url, self._url(other, page), self.keys.cluster_url, is_known)
+
+    @staticmethod
+    def _url(page: Shown, other: Shown) -> str:
+        """Return the URL of a page, with the defaults that its forms say of parameters of another."""
+        return page.url if page.whole is None else with_chosen(page.whole, other.url)
 
     def known_links(
         self, page: Shown, other: Shown, is_seen: Callable[[str], bool]
