@@ -284,6 +284,23 @@ def test_links_of_a_cluster_that_the_crawl_has_are_known(crawl):
 
 
 @pytest.mark.parametrize(
+    ("rel", "is_followed", "said"),
+    [("alternate", False, True), ("alternate", True, False), ("next", False, False)],
+)
+def test_in_the_head_of_a_page_a_spider_follows_what_it_has_from_the_other(
+    crawl, rel, is_followed, said
+):
+    """A feed that it has of no page is lost with none."""
+    head = '<link rel={} href="/feed{}"><link rel=stylesheet href="/a.css">'
+    found = Shown(FOUND, None, page_of(Request(FOUND), head.format(rel, "?sid=1")))
+    page = Shown(PAGE, None, page_of(Request(PAGE), head.format("alternate", "?n=1")))
+    if is_followed:
+        assert crawl.fetch(f"{BASE}/feed?n=1", "a feed") == "fetched"
+    known = crawl.learner._whole_pages.known_links(found, page, crawl.learner._verdicts._is_known)
+    assert known == {f"{BASE}/feed?sid=1": said}
+
+
+@pytest.mark.parametrize(
     ("links", "said"), [("/any?to={0}", [1, 0, 0]), ("/any?to={0} /only?to={1}", [0, 1, 0])]
 )
 def test_a_link_that_the_audited_page_alone_has_stays_unknown(links, said):

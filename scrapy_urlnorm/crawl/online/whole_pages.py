@@ -107,6 +107,18 @@ class Shown:
         found = dict.fromkeys(link for link in links if link.startswith(("http://", "https://")))
         return [*found][:_MOST_LINKS]
 
+    @property
+    def head(self) -> dict[str, str]:
+        """By their URLs, what the links of a page are that no reader can click on."""
+        found = dict[str, str]()
+        if is_page(self.response):
+            with suppress(ValueError, etree.LxmlError):
+                for link in self.response.xpath("//link[@href]"):
+                    with suppress(ValueError):  # a bad host
+                        url = self.response.urljoin(link.attrib["href"].strip())
+                        found[url.partition("#")[0]] = link.attrib.get("rel", "")
+        return found
+
     @cached_property
     def whole(self) -> Whole | None:
         """The page as a whole; ``None`` for a file, and a page that cannot be read or is not kept."""
@@ -219,12 +231,18 @@ class WholePages:
     ) -> dict[str, bool]:
         """Return the links that carry on what the URL of the *other* page has not.
 
-        And whether the crawl has them from others, or the other page has one of their cluster.
+        And whether the crawl has them from others, or the other page has one of their cluster. In the
+        head of a page, they are known where the crawl does not have those of the other page either.
         """
         without, cluster_url = carried(page.url, other.url), self.keys.cluster_url
         links = [link for link in page.links if without(link) != link]
         others = set(map(cluster_url, other.links)) if links else ()
-        return {link: cluster_url(link) in others or is_seen(link) for link in links}
+        heads = page.head if links else {}
+        left = {rel for link, rel in other.head.items() if not is_seen(link)} if heads else ()
+        return {
+            link: cluster_url(link) in others or heads.get(link) in left or is_seen(link)
+            for link in links
+        }
 
     def _same(
         self, page: Shown, fetches: Sequence[Shown], key_of: KeyOf, beside: Sequence[Shown] = ()
