@@ -193,6 +193,16 @@ CASES = {
         f'<input type=radio value="{ONE.partition("?")[0]}?sort=b">',
         True,
     ),
+    "a text that leads to the list": (
+        f'<input value="{ONE.partition("?")[0]}?sort=a">',
+        f'<input value="{ONE.partition("?")[0]}?sort=b">',
+        False,
+    ),
+    "an attribute named as what is chosen": (
+        "<p chosen='sort=up'>t",
+        "<p chosen='sort=down'>t",
+        False,
+    ),
     "a picture that a link has too": (
         '<a href="/a.png?sort=a"><img data-original="/a.png?sort=a"></a>',
         '<a href="/a.png?sort=b"><img data-original="/a.png?sort=b"></a>',

@@ -7,9 +7,11 @@ from contextlib import closing
 import pytest
 from online_parts import Parts, page_of
 from scrapy import Request
+from scrapy.http import Response
 from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.online.files import Files
+from scrapy_urlnorm.crawl.requests import request_in
 from scrapy_urlnorm.logs.whole import Node, Whole
 from scrapy_urlnorm.site_rules import SiteRule
 
@@ -92,6 +94,9 @@ NAMES = [f"{number:02}.png" for number in range(21)]
     [
         ([("p/img@src", "a.png")], [("p/img@src", "a.png")], ["a.png", "a.png"]),
         ([("p/img@src", "a.png")], [("p/img@src", "b.png")], []),
+        ([("p/img@src", "a.svg#a")], [("p/img@src", "a.svg#b")], []),
+        ([("p/object@data", "a.svg")], [("p/object@data", "a.svg")], ["a.svg", "a.svg"]),
+        ([("p/b@data", "buy")], [("p/b@data", "buy")], []),
         ([("p/img@src", "a.png?2")], [("p/img@src", "a.png?3")], []),
         ([("p/i@style", "a.png")], [("p/img@srcset", "a.png")], ["a.png", "a.png"]),
         # These no browser asks for by itself: a text, what a button does, and a link.
@@ -111,3 +116,32 @@ def test_files_have_one_name_and_are_loaded_with_their_page(one, other, found):
     )
     names = (url.rpartition("/")[2] for pair in Files().unknown(*pages) for url in pair)
     assert sorted(names) == found
+
+
+def test_no_file_of_another_site_is_fetched():
+    """A page may name any host, which the crawl has never asked."""
+    hosts = ("http://10.0.0.1", "http://10.0.0.2")
+    one, two = (
+        Whole(here, [Node("img@src", f"{host}/a.png")], [])
+        for here, host in zip((HERE, MIRROR), hosts, strict=True)
+    )
+    assert not Files().unknown(one, two)
+
+
+def test_a_file_is_known_where_it_is_loaded_and_by_its_fragment():
+    """What a page says of it is a text, and of a file of many pictures it is one."""
+    files, places = Files(), ("p", "img@src")
+    sprites = [f"{folder}/a.svg#{which}" for folder in (HERE, MIRROR) for which in "ab"]
+    fetches = files.fetch([*zip(sprites[:2], sprites[2:], strict=True)])
+    asked, _ = next(fetches)
+    assert asked.url == f"{HERE}/a.svg#a"
+    assert request_in(asked).meta["download_maxsize"]
+    for _ in sprites[1:]:
+        fetches.send(Response("http://shop.test/", body=b"sprites"))
+    with pytest.raises(StopIteration):
+        fetches.send(Response("http://shop.test/", body=b"sprites"))
+    pages = [Whole(HERE, [Node(place, url) for url in sprites], []) for place in places]
+    text, shown = ([node.value for node in files.by_bytes(page).nodes] for page in pages)
+    assert text == sprites
+    assert (shown[0], shown[1]) == (shown[2], shown[3])
+    assert shown[0] != shown[1]

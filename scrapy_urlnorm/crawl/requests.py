@@ -242,6 +242,6 @@ def request_in(asked: Asked) -> Request:
     return asked.handle
 
 
-def asked_for(url: str) -> Asked:
-    """Return what a plain request for *url* asks for."""
-    return Asked(Request(url))
+def asked_for(url: str, **meta: object) -> Asked:
+    """Return what a plain request for *url* asks for; *meta* says how it is sent."""
+    return Asked(Request(url, meta=meta))

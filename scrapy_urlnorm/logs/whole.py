@@ -55,8 +55,10 @@ _SET, _SIZE = re.compile(r"[^\s,]\S*[^\s,]"), re.compile(r"\d+(?:\.\d+)?[wxh]")
 #: A host whose URLs `urljoin` leaves alone, and paths of it in which it has nothing to do.
 _HOST = re.compile(r"https?://[\w.:-]+(?=/)", re.ASCII)
 _PLAIN = re.compile(r"/(?:[\w.~%-][\w/.~%-]*)?(?:\?[\w=&.~%+:-]+)?", re.ASCII)
-#: In the place of an attribute: what of a list is chosen, as a parameter of an address.
-CHOSEN = "chosen"
+#: In the place of no attribute: what of a list is chosen, as a parameter of an address.
+CHOSEN = "what is chosen"
+#: Fields of a form whose value nobody sees.
+_CHOICES = frozenset(("checkbox", "radio"))
 _STEPS = 3  # elements of a path, as in `blocks`
 _LONGEST_STEP = 60  # characters
 #: Characters. To a longer address no field of its form is added: there may be thousands.
@@ -167,7 +169,9 @@ class _Reader:
         self._absolute: dict[str, tuple[str, str]] = {}
         self._links = set[str]()
         self._choices: dict[int, tuple[str, str]] = {}  # addresses of what may be chosen, by node
-        self._list: tuple[int, str] | None = None  # the list of choices that is open, and its name
+        #: The list of choices that is open: its node, its name, and what of it is chosen.
+        self._list: tuple[int, str, list[str]] | None = None
+        self._may_be_chosen = False  # whether the element is one of them
         self.nodes: list[Node] = []
         self.shapes: list[str] = []
 
@@ -194,11 +198,14 @@ class _Reader:
                     counts = not (_declares(tag, known) or self._carries_on(tag, known))
                     if counts:
                         if tag == "select" and "name" in known:
-                            self._list = len(nodes), known["name"]
-                            self._text(place.of(CHOSEN), urlencode([(known["name"], "")]))
+                            self._list = len(nodes), known["name"], []
+                            self._text(place.of(CHOSEN), CHOSEN)
                         elif tag == "option" and self._list and "selected" in known:
-                            self._choose(known.get("value", element.text or ""))
+                            self._list[2].append(known.get("value", element.text or ""))
                             attributes = [pair for pair in attributes if pair[0] != "selected"]
+                        self._may_be_chosen = (
+                            tag == "option" or known.get("type", "").lower() in _CHOICES
+                        )
                         for name, value in sorted(attributes):
                             self._attribute(place, name, value)
                 if tag == "form":
@@ -216,8 +223,10 @@ class _Reader:
                     verbatim -= element.tag in _VERBATIM
                     if element.tag == "form":
                         self._form = None
-                    elif element.tag == "select":
-                        self._list = None
+                    elif element.tag == "select" and self._list:
+                        at, name, chosen = self._list
+                        said = urlencode([(name, value) for value in chosen or [""]])
+                        nodes[at], self._list = nodes[at]._replace(value=said), None
                 else:
                     self._text(place.comment, element.text)
                 text = element.tail if around else None  # what stands behind the page is none of it
@@ -225,16 +234,8 @@ class _Reader:
                 nodes.append(Node(place.text[0], text if verbatim else said))
                 shapes.append(place.text[1])
         for at, address in self._choices.items():
-            if address[0] in self._links or address[0].partition("?")[0] == self._path:
+            if address[0] in self._links:
                 nodes[at] = Node(nodes[at].place, *address)
-
-    def _choose(self, value: str) -> None:
-        """Have the list that is open say as a parameter what of it is chosen."""
-        assert self._list is not None
-        at, name = self._list
-        chosen, pair = self.nodes[at], urlencode([(name, value)])
-        others = "" if chosen.value == urlencode([(name, "")]) else f"{chosen.value}&"
-        self.nodes[at] = chosen._replace(value=others + pair)
 
     def _is_layout(self, element: html.HtmlElement) -> bool:
         """Whether an element says nothing: not so a mark, but for one of a link, or what was sought."""
@@ -296,10 +297,10 @@ class _Reader:
             self._links.add(self._address(place.of(name), value, is_link=True)[0])
         elif name in _ADDRESSES or (value[:1] in "/h" and _ADDRESS.fullmatch(value)):
             known = self._address(place.of(name), value)
-            if (
-                name == "value"
-            ):  # what is chosen leads to where a link does, or to a list as this one
+            if name == "value":  # what is chosen leads to where a link does, or to the list itself
                 self._choices[len(self.nodes) - 1] = known
+                if self._may_be_chosen and known[0].partition("?")[0] == self._path:
+                    self._links.add(known[0])
         elif name.endswith("srcset"):
             for word in _SET.findall(value):
                 if _SIZE.fullmatch(word):

@@ -9,16 +9,16 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.crawl.requests import asked_for
+from scrapy_urlnorm.crawl.requests import asked_for, site_of
 
 if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.frontier import Fetches
     from scrapy_urlnorm.logs.whole import Node, Whole
 
 #: Attributes of what a browser loads with a page, and does not ask its reader for.
-_LOADED = tuple(f"@{name}" for name in ("src", "srcset", "poster", "data", "background", "style"))
-#: So many files of a page are fetched. Pages that differ in more are taken for two.
-_MOST = 20
+_LOADED = ("@src", "@srcset", "@poster", "@background", "@style", "object@data")
+#: So many files of a page are fetched, of so many bytes each. Pages with more are taken for two.
+_MOST, _LARGEST = 20, 16 * 1024 * 1024
 _MAX_KNOWN = 50_000
 
 
@@ -33,17 +33,21 @@ class Files:
         known = self._known
 
         def shown(node: Node) -> Node:
-            value = known.get(node.value) if node.fragment is None else None
-            return node._replace(value=value) if value else node
+            value = known.get(node.value)
+            return node._replace(value=value) if value and _file_in(node) else node
 
         return page._replace(nodes=[*map(shown, page.nodes)]) if known else page
 
     def unknown(self, one: Whole, two: Whole) -> list[tuple[str, str]]:
         """Return the addresses in which two pages differ of files with one name, if they may be one.
 
-        None where two such files are known to differ, or where there are too many.
+        None of another site, and none where two such files are known to differ, or where there are
+        too many.
         """
-        first, second = ({*map(_file_in, page.nodes)} - {""} for page in (one, two))
+        first, second = (
+            {url for url in map(_file_in, page.nodes) if url and site_of(url) == site_of(page.url)}
+            for page in (one, two)
+        )
         named = {_name(url): url for url in sorted(first - second)}
         others = sorted(url for url in second - first if _name(url) in named)
         pairs = [(named[_name(url)], url) for url in others]
@@ -56,9 +60,11 @@ class Files:
         """Fetch files until two differ, and know them."""
         for pair in pairs:
             for address in pair:
-                response = yield asked_for(address), False
+                response = yield asked_for(address, download_maxsize=_LARGEST), False
                 body = address.encode() if response is None else response.body
-                self._known[address] = blake2b(body, digest_size=16).hexdigest()
+                # Of a picture in a file of many, the fragment says which it is.
+                what = body + address.partition("#")[2].encode()
+                self._known[address] = blake2b(what, digest_size=16).hexdigest()
             if len({self._known.get(address) for address in pair}) > 1:
                 break
         if len(self._known) > _MAX_KNOWN:

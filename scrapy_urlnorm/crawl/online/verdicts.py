@@ -200,7 +200,9 @@ class Verdicts:
         known = [[before], *filter(None, [self._again.get(key)])]
         if any(self._agrees(audit, [found], before, fetches) for fetches in known):
             self.say(audit, Verdict.AGREES)
-        elif pairs := self._unknown_files(before, found):
+        elif (audit.is_drawn or self._pays(page)) and (
+            pairs := self.whole_pages.unknown_files(before, found)
+        ):
             site = site_of(found.url)
             self._with_files[site].append((audit, found))
             if len(self._with_files[site]) == 1:
@@ -224,13 +226,9 @@ class Verdicts:
             if len(waiting) == 1:
                 self.frontier.fetch("verdict", site_of(page.url), self._fetch_again(page, before))
 
-    def _unknown_files(self, before: Shown, found: Shown) -> list[tuple[str, str]]:
-        if before.whole is None or found.whole is None:
-            return []
-        return self.whole_pages.files.unknown(before.whole, found.whole)
-
     def _fetch_files(self, site: str, pairs: list[tuple[str, str]]) -> Fetches[None]:
         """Decide about all audits that wait for files of their pages, once some are known."""
+        self._fetched[site] += 2 * len(pairs)
         try:
             yield from self.whole_pages.files.fetch(pairs)
         finally:

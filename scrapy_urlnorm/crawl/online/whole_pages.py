@@ -320,6 +320,10 @@ class WholePages:
             for movement in (self._movement(first.url), self._movement_of_site(first.url)):
                 movement.learn(first.whole, second.whole, self.keys.cluster_url)
 
+    def unknown_files(self, one: Shown, two: Shown) -> list[tuple[str, str]]:
+        """Return the addresses of files that may tell two pages apart, and were not fetched."""
+        return self.files.unknown(one.whole, two.whole) if one.whole and two.whole else []
+
     def _movement_of_site(self, url: str) -> Movement:
         return self._movements.setdefault(site_of(url), Movement())
 

@@ -54,6 +54,7 @@ _MOST_SAID = 120  # characters of a URL
 _SAMPLE, _LEAST = 200, 8
 #: A value so long that it comes twice by no accident: a number of a time, or at random.
 _NUMBER = re.compile(r"[0-9a-fA-F.:TZ+-]{12,}")
+_LINKS = ("href", "src", "action")
 _NO_WORD = re.compile(r"\W+|_+")
 
 
@@ -234,7 +235,7 @@ class Yields:
         if new:
             links_before, links = self._links(before.fingerprint), self._links(after.fingerprint)
             for key, asked in new.items():
-                stands = {link for link in links if link[1] == key}
+                stands = {(name, key) for name in _LINKS} & links
                 if not stands or stands & links_before:
                     said = f"sent another request: {asked[:_MOST_SAID]}"
                     return _other(before, after, said, asked.split("/", 3)[-1])
@@ -243,7 +244,7 @@ class Yields:
     def _links(self, fingerprint: bytes) -> set[tuple[str, str]]:
         """Return the attributes and keys of the links on a page: who follows links sends no form."""
         page, key_of = self.whole_pages.get(fingerprint), self.keys.cluster_url
-        links = ((name, links_of(page, f"//@{name}")) for name in ("href", "src", "action"))
+        links = ((name, links_of(page, f"//@{name}")) for name in _LINKS)
         return {(name, key_of(link)) for name, found in links for link in found}
 
 
