@@ -283,6 +283,22 @@ def test_links_of_a_cluster_that_the_crawl_has_are_known(crawl):
     assert [*known.values()] == [True, True, False]
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_links_may_say_what_the_other_page_has_chosen(crawl, is_known):
+    def shown(url, up, down, to):
+        body = (
+            f'<select name=h><option {up}>up<option {down}>down</select><a href="/q?h={to}">go</a>'
+        )
+        return Shown(url, None, page_of(Request(url), body))
+
+    page = shown(PAGE, "selected", "", "up")
+    found = shown(f"{PAGE}?h=down", "", "selected", "down")
+    found.known = {f"{BASE}/q?h=down": is_known}
+    pages = crawl.learner._whole_pages
+    assert pages.same(found, [page]) is is_known
+    assert pages.same_but_for_links(found, [page])
+
+
 @pytest.mark.parametrize(
     ("rel", "is_followed", "said"),
     [("alternate", False, True), ("alternate", True, False), ("next", False, False)],

@@ -10,6 +10,7 @@ from scrapy import Request
 from scrapy.http import Response
 from twisted.internet.defer import Deferred
 
+from scrapy_urlnorm.crawl.online import verdicts
 from scrapy_urlnorm.crawl.online.files import Files
 from scrapy_urlnorm.crawl.requests import request_in
 from scrapy_urlnorm.logs.whole import Node, Whole
@@ -57,6 +58,16 @@ def test_files_of_a_mirror_are_compared_by_their_bytes(case):
         crawl.fetch(f"{HERE}/q", shown(f"{HERE}/q", bodies))
         assert crawl.stats["second_fetches"] == fetched  # they are known
         assert len(crawl.in_force()) == (said == "agreed")
+
+
+def test_no_file_is_fetched_where_that_does_not_pay(monkeypatch):
+    monkeypatch.setattr(verdicts, "_FREE", 0)
+    names = FILES["the same"][0]
+    with closing(Parts(has_miner=False, URLNORM_LEARN="content")) as crawl:
+        crawl.fetch(f"{MIRROR}/p", shown(f"{MIRROR}/p", names))
+        crawl.found(ALIAS)
+        crawl.fetch(f"{HERE}/p", shown(f"{HERE}/p", names))
+        assert (crawl.stats["audits_unstable"], crawl.stats["second_fetches"]) == (1, 0)
 
 
 def test_audits_that_wait_for_files_share_them():
