@@ -10,6 +10,7 @@ from scrapy_urlnorm.logs.echoes import Echoes
 from scrapy_urlnorm.logs.nodes import with_chosen, without_carried
 
 # What two pages show, and whether they are the same.
+CHOICE = f'<input type={{}} value="{ONE.partition("?")[0]}?sort={{}}">'
 CASES = {
     "text": ("<p>a b", "<p>a b", True),
     "blanks": ("<p>a  b\n", "<p> a b", True),
@@ -188,16 +189,14 @@ CASES = {
         '<input value="/a?sort=b#"><a href="/b">go</a>',
         False,
     ),
-    "a choice in the list itself": (
-        f'<input type=radio value="{ONE.partition("?")[0]}?sort=a">',
-        f'<input type=radio value="{ONE.partition("?")[0]}?sort=b">',
-        True,
-    ),
-    "a text that leads to the list": (
-        f'<input value="{ONE.partition("?")[0]}?sort=a">',
-        f'<input value="{ONE.partition("?")[0]}?sort=b">',
-        False,
-    ),
+    **{
+        f"a choice in the list itself: {kind}": (
+            CHOICE.format(kind, "a"),
+            CHOICE.format(kind, "b"),
+            kind != "text",
+        )
+        for kind in ("radio", "checkbox", "hidden", "text")
+    },
     "an attribute named as what is chosen": (
         "<p chosen='sort=up'>t",
         "<p chosen='sort=down'>t",

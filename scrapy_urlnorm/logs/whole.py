@@ -58,7 +58,7 @@ _PLAIN = re.compile(r"/(?:[\w.~%-][\w/.~%-]*)?(?:\?[\w=&.~%+:-]+)?", re.ASCII)
 #: In the place of no attribute: what of a list is chosen, as a parameter of an address.
 CHOSEN = "what is chosen"
 #: Fields of a form whose value nobody sees.
-_CHOICES = frozenset(("checkbox", "radio"))
+_CHOICES = frozenset(("checkbox", "hidden", "radio"))
 _STEPS = 3  # elements of a path, as in `blocks`
 _LONGEST_STEP = 60  # characters
 #: Characters. To a longer address no field of its form is added: there may be thousands.
