@@ -320,6 +320,11 @@ def test_a_page_may_say_in_links_what_it_has_chosen(chosen, link, other, said):
     assert is_same(two, [one], key_of) is said
 
 
+def test_a_number_in_bold_is_not_what_was_sought():
+    body, base = "<p><strong>1</strong> result", ONE.partition("?")[0]
+    assert is_same(page(body, f"{base}?page=1"), [page(body, base)], key_of)
+
+
 def test_a_form_with_a_field_that_is_the_default_is_the_same_at_both_urls():
     body = '<form action="/find"><input type=hidden name=sort value=up><input name=q></form>'
     base = ONE.partition("?")[0]

@@ -160,7 +160,8 @@ class _Reader:
         #: Names and values in the query of the page.
         self._own = {*params_of(query_of(url))}
         self._echoes = Echoes([url])
-        self._sought = {value.lower() for _, value in self._own}
+        #: Words that may be what was sought. "1 result" is set in bold on ``?page=1`` as elsewhere.
+        self._sought = {value.lower() for _, value in self._own if not value.isdecimal()}
         self._action = 0  # the last node with the address of a form
         #: That of the form that is open, if it gets a page; -1 where it leads to the page itself.
         self._form: int | None = None
