@@ -197,6 +197,21 @@ CASES = {
         )
         for kind in ("radio", "checkbox", "hidden", "text")
     },
+    "a choice in the list itself, with a slash": (
+        CHOICE.replace("?", "/?").format("radio", "a"),
+        CHOICE.replace("?", "/?").format("radio", "b"),
+        True,
+    ),
+    "what a script asks for, and a link leads to": (
+        '<pre data-log="/a?sort=a">t</pre><a href="/a?sort=a">go</a>',
+        '<pre data-log="/a?sort=b">t</pre><a href="/a?sort=b">go</a>',
+        True,
+    ),
+    "what a script alone asks for": (
+        '<pre data-log="/a?sort=a">t</pre><a href="/b">go</a>',
+        '<pre data-log="/a?sort=b">t</pre><a href="/b">go</a>',
+        False,
+    ),
     "an attribute named as what is chosen": (
         "<p chosen='sort=up'>t",
         "<p chosen='sort=down'>t",
@@ -255,6 +270,8 @@ CARRIED = {
     "after a semicolon": (("/list?n=2;page=2", "/list?page=2"), ("?a=1;n=2", "?a=1"), True),
     "in the path": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T", "/b/T"), True),
     "in the path with a slash": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T/", "/b/T"), True),
+    "in the name of a file": (("/list/a.zip", "/list/b.zip"), ("/a", "/b"), True),
+    "in a name that begins like it": (("/list/ab.zip", "/list/bb.zip"), ("/a", "/b"), False),
     "to the next page in the path": (("/list/3/T", "/list/4/T"), ("/2/T", "/3/T"), False),
     "in another place of the path": (("/a/list/x.gz", "/b/list/x.gz"), ("/a/T", "/b/T"), False),
     "of a path of another length": (("/list/a/x.gz", "/list/b/x.gz"), ("/a/T", "/b"), False),

@@ -186,10 +186,16 @@ def carried(url: str, original: str) -> Callable[[str], str]:
             left = sign.join(filter(None, (_back(pair, ways, all_own) for pair in pairs)))
         if places:
             segments = enumerate(start.split("/"))
-            start = "/".join(OWN if places.get(n) == each else each for n, each in segments)
+            start = "/".join(_own_segment(each, places.get(n)) for n, each in segments)
         return f"{start}?{left}" if left else start
 
     return without
+
+
+def _own_segment(segment: str, own: str | None) -> str:
+    """Return a segment without the one of the page's URL, after which a file may be named."""
+    is_own = own and f"{segment}.".startswith(f"{own}.")
+    return f"{OWN}{segment[len(own) :]}" if own and is_own else segment
 
 
 def _back(pair: str, ways: set[str], own: set[str]) -> str:

@@ -40,6 +40,7 @@ _FORMATS = frozenset(("big", "font", "small", "span"))
 _MARKS = frozenset(("b", "em", "i", "mark", "strong", "u"))
 # fmt: off
 _ADDRESSES = frozenset(("src", "poster", "data", "background"))
+_PICTURES = frozenset(("audio", "img", "source", "video"))
 _LINKS = frozenset(("href", "action", "formaction", "cite", "longdesc"))
 # fmt: on
 #: Attributes of a hidden field that says no more than a parameter does.
@@ -156,7 +157,7 @@ class _Place:
 class _Reader:
     def __init__(self, url: str, base: str, left_out: frozenset[str]) -> None:
         self._base, self._left_out = base, left_out
-        self._path = url.partition("#")[0].partition("?")[0]
+        self._path = _path(url.partition("#")[0])
         #: Names and values in the query of the page.
         self._own = {*params_of(query_of(url))}
         self._echoes = Echoes([url])
@@ -169,10 +170,11 @@ class _Reader:
         self._origin = host[0] if host else ""
         self._absolute: dict[str, tuple[str, str]] = {}
         self._links = set[str]()
-        self._choices: dict[int, tuple[str, str]] = {}  # addresses of what may be chosen, by node
+        self._may_be_links: dict[int, tuple[str, str]] = {}  # addresses in attributes, by node
         #: The list of choices that is open: its node, its name, and what of it is chosen.
         self._list: tuple[int, str, list[str]] | None = None
-        self._may_be_chosen = False  # whether the element is one of them
+        #: Whether the element is one of them, or a picture.
+        self._may_be_chosen = self._is_picture = False
         self.nodes: list[Node] = []
         self.shapes: list[str] = []
 
@@ -204,6 +206,7 @@ class _Reader:
                         elif tag == "option" and self._list and "selected" in known:
                             self._list[2].append(known.get("value", element.text or ""))
                             attributes = [pair for pair in attributes if pair[0] != "selected"]
+                        self._is_picture = tag in _PICTURES
                         self._may_be_chosen = (
                             tag == "option" or known.get("type", "").lower() in _CHOICES
                         )
@@ -234,7 +237,7 @@ class _Reader:
             if text and (said := " ".join(text.split())):
                 nodes.append(Node(place.text[0], text if verbatim else said))
                 shapes.append(place.text[1])
-        for at, address in self._choices.items():
+        for at, address in self._may_be_links.items():
             if address[0] in self._links:
                 nodes[at] = Node(nodes[at].place, *address)
 
@@ -298,10 +301,11 @@ class _Reader:
             self._links.add(self._address(place.of(name), value, is_link=True)[0])
         elif name in _ADDRESSES or (value[:1] in "/h" and _ADDRESS.fullmatch(value)):
             known = self._address(place.of(name), value)
-            if name == "value":  # what is chosen leads to where a link does, or to the list itself
-                self._choices[len(self.nodes) - 1] = known
-                if self._may_be_chosen and known[0].partition("?")[0] == self._path:
-                    self._links.add(known[0])
+            # Such an address is a link where the page links to it, or it chooses of the list itself.
+            if name not in _ADDRESSES and not self._is_picture:
+                self._may_be_links[len(self.nodes) - 1] = known
+            if name == "value" and self._may_be_chosen and _path(known[0]) == self._path:
+                self._links.add(known[0])
         elif name.endswith("srcset"):
             for word in _SET.findall(value):
                 if _SIZE.fullmatch(word):
@@ -331,6 +335,10 @@ class _Reader:
         except ValueError:  # a bad host
             return url, ""
         return there, fragment
+
+
+def _path(url: str) -> str:
+    return url.partition("?")[0].rstrip("/")
 
 
 def _declares(tag: str, attributes: dict[str, str]) -> bool:
