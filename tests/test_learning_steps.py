@@ -103,6 +103,7 @@ WORDS = ["".join(chr(ord("a") + int(digit)) for digit in str(n)) for n in range(
         (("/q/{n}", "/q/{n}/title-{word}", "/q/{n}/other-{word}"), {"drop-segment"}),
         (("/{folder}/{n}", "/{folder}/{n}/title-{word}"), {"drop-segment"}),
         (("/q/any-words-{word}", "/q/any+words+{word}"), {"edit-value"}),
+        (("/q?w=red+{word}+", "/q?w=red+{word}"), {"edit-value"}),
         (("/t/title-{word}/{n}", "/t/other-{word}/{n}"), {"ignore-value"}),
         (("/title-{word}/dp/{n}", "/other-{word}/dp/{n}"), {"ignore-value"}),
         (("/dp/{n}", "/title-{word}/dp/{n}", "/other-{word}/dp/{n}"), {"drop-segment"}),
