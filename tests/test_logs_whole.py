@@ -16,6 +16,14 @@ CASES = {
     "blanks": ("<p>a  b\n", "<p> a b", True),
     "another text": ("<p>a b", "<p>a c", False),
     "what is set in bold": ("<p><b>a</b> b", "<p>a <b>b</b>", False),
+    **{
+        f"an entry is marked: {to}": (
+            f"<li><u id=at>a</u><li>a <a href={to}>go</a>",
+            f"<li>a<li><u id=at>a</u> <a href={to}>go</a>",
+            to == "/x#at",
+        )
+        for to in ("/x#at", "#at", "/x#on", "/x")
+    },
     "what was sought is set in bold": ("<p><b>up</b> down", "<p>up <b>down</b>", True),
     "which link is set in bold": (
         '<p><b><a href="/a">a</a></b> <a href="/b">b</a>',

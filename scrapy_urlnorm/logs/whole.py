@@ -180,6 +180,8 @@ class _Reader:
 
     def read(self, root: html.HtmlElement) -> None:
         nodes, shapes, place = self.nodes, self.shapes, _Place()
+        links = (a.get("href", "").partition("#") for a in root.iter("a"))
+        self._targets = {place for address, _, place in links if address and place}
         around: list[_Place] = []
         # Elements by tag and kind, in each that is open.
         beside: list[Counter[tuple[str, str]]] = [Counter()]
@@ -242,9 +244,14 @@ class _Reader:
                 nodes[at] = Node(nodes[at].place, *address)
 
     def _is_layout(self, element: html.HtmlElement) -> bool:
-        """Whether an element says nothing: not so a mark, but for one of a link, or what was sought."""
+        """Whether an element says nothing: not so a mark, but for one of a link, or what was sought.
+
+        Nor does one to which links from elsewhere jump: it marks the entry that one asked for.
+        """
         if element.tag not in _MARKS:
             return element.tag in _FORMATS
+        if element.get("id") in self._targets:
+            return True
         near = chain(islice(element.iterdescendants(), _TOLD_APART), element.iterancestors())
         said = "".join(islice(element.itertext(), _TOLD_APART)).strip().lower()
         return any(each.tag == "a" for each in near) or said in self._sought
