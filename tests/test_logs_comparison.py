@@ -209,6 +209,7 @@ ASIDES = {
     "words of the other page": (("noindex, follow", ONE, TO_ADA, 7, "a"), True),
     "words that point nowhere": (("noindex", ONE, "Reply to Ada", 7, "a"), False),
     "words that no field names": (("noindex", ONE, TO_ADA, 0, "a"), False),
+    "a name that no field has": (("noindex", ONE, TO_ADA.replace(" to", ""), 0, "a"), False),
     "no copy, as it says": (("follow", ONE, TO_ADA, 7, "a"), False),
     "a copy of another page": (("noindex", "/other", TO_ADA, 7, "a"), False),
     "who stands elsewhere": (("noindex", ONE, TO_ADA.replace("Ada", "Bob"), 7, "a"), True),
@@ -246,6 +247,22 @@ def test_no_word_points_at_whom_one_would_answer():
         said = TO_ADA.replace("7", "red").replace("Ada", name)
         copy = page(COPY.format("noindex", ONE, said, "red", "a"), f"{ONE}&in=red")
         assert is_same(copy, [original], key_of, is_copy=True) is is_one
+
+
+@pytest.mark.parametrize(
+    ("said", "is_one"),
+    [
+        ('Reply to <a href="#9">Bob</a>', True),
+        ('Reply to <a href="#7">Bob</a>', False),
+        ('Write to <a href="#9">Bob</a>', False),
+    ],
+)
+def test_two_copies_of_one_page_may_name_whom_one_would_answer(said, is_one):
+    one, two = (
+        page(COPY.format("noindex", ONE, text, number, "a"), f"{ONE}&reply={number}")
+        for text, number in ((TO_ADA, 7), (said, 9))
+    )
+    assert is_same(two, [one], key_of, is_copy=True) is is_one
 
 
 @pytest.mark.parametrize(

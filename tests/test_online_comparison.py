@@ -283,6 +283,23 @@ def test_links_of_a_cluster_that_the_crawl_has_are_known(crawl):
     assert [*known.values()] == [True, True, False]
 
 
+@pytest.mark.parametrize(("last", "said"), [("Ada", True), ("Bob", False), ("", False)])
+def test_a_copy_of_what_is_the_same_as_a_page_is_a_copy_of_that(crawl, last, said):
+    """A post of a blog shows the last page of its comments, and that page has replies."""
+
+    def shown(url, who, reply="", parent=0, head=""):
+        text = f'{head}<a href="#7">{who}</a> says hi<h3>Reply{reply}</h3>'
+        return page_of(Request(url), f"{text}<input name=to type=hidden value={parent}>")
+
+    pages = crawl.learner._whole_pages
+    if last:
+        pages.add(pages.keys.fingerprint_of(f"{PAGE}/2"), shown(f"{PAGE}/2", last))
+    head = f'<meta name=robots content=noindex><link rel=canonical href="{PAGE}/2">'
+    copy = shown(f"{PAGE}/2?re=7", "Ada", ' to <a href="#7">Ada</a>', 7, head)
+    one, two = Shown(copy.url, None, copy), Shown(PAGE, None, shown(PAGE, "Ada"))
+    assert pages.same(one, [two]) is said
+
+
 @pytest.mark.parametrize("is_known", [True, False])
 def test_links_may_say_what_the_other_page_has_chosen(crawl, is_known):
     def shown(url, up, down, to):

@@ -14,7 +14,7 @@ from scrapy_urlnorm.logs.nodes import OWN, Compared, Leads
 from scrapy_urlnorm.url import params_of, query_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     Nodes = list[Compared]
 
@@ -24,16 +24,20 @@ _NUMBER = re.compile(r"\d")
 _SIGNS = re.compile(r"[\W_]+")
 
 
-def are_asides(parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url: str) -> bool:
+def are_asides(
+    parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url: str, other: str
+) -> bool:
     """Return whether all that a copy under *url* says elsewhere is a few words in a few places.
 
-    These begin as there, and the other page has all words and links, too; of attributes, only
+    These begin as in the page under *other*, which has all words and links, too; of attributes, only
     numbers of its own URL differ. The same words in another order say something else, and so do as
     many words in the place of others: "Fits: no" for "Fits: yes". What is said points at a part of the
     page (``#comment-7``), which a field names, too: else it may be what the page is about. The words
     that point there by a number of its own URL name whom one would answer, who may stand elsewhere.
     """
-    own = {value for _, value in params_of(query_of(url)) if value}
+    own, others = (
+        {value for _, value in params_of(query_of(each)) if value} for each in (url, other)
+    )
     known: set[object] = own | {" "}
     for node in base:
         if isinstance(node.value, Leads):
@@ -41,19 +45,15 @@ def are_asides(parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url:
         else:
             known.update(word for word in node.words if not _NUMBER.search(word))
     here, there = Counter[object](), Counter[object]()
-    points = is_named = False
+    says = points = is_named = False
     for number, (one, two, *_) in enumerate(parts):
-        texts = [[node.words for node in nodes if "@" not in node.place] for nodes in (one, two)]
+        rest = [*_without_named(two, own)]
+        texts = [[node.words for node in nodes] for nodes in (_without_named(one, others), rest)]
         said = [*chain.from_iterable(texts[1])]
         begins = {words[0] for words in texts[0] if words}
-        named = {
-            n
-            for n, (link, node) in enumerate(pairwise(two), 1)
-            if link.place == f"{node.place}@href" and not own.isdisjoint(_pointed_at(link))
-        }
-        rest = [node for n, node in enumerate(two) if n not in named and "@" not in node.place]
         attributes = [node.value for node in two if "@" in node.place]
         links = [value for value in attributes if isinstance(value, Leads)]
+        says |= any("@" not in node.place for node in two)
         points |= any(link.fragment and link.key == OWN for link in links)
         is_named |= not own.isdisjoint(value for value in attributes if isinstance(value, str))
         if (
@@ -70,7 +70,15 @@ def are_asides(parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url:
             return False
         there.update(chain.from_iterable(texts[0]))
         here.update(said)
-    return not here or (here != there and points and is_named)
+    return not says or ((here != there or not here) and points and is_named)
+
+
+def _without_named(nodes: Nodes, own: set[str]) -> Iterator[Compared]:
+    """Yield the texts but for whom one would answer: a link to that number of the URL says it."""
+    for link, node in pairwise([Compared("", ""), *nodes]):
+        is_named = link.place == f"{node.place}@href" and not own.isdisjoint(_pointed_at(link))
+        if "@" not in node.place and not is_named:
+            yield node
 
 
 def _pointed_at(link: Compared) -> list[str]:

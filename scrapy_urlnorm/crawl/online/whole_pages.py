@@ -261,15 +261,18 @@ class WholePages:
     def _is_copy(self, page: Shown, other: Shown) -> bool:
         """Whether a page declares itself to be a copy of another, or of that of which it is one.
 
-        What the spider got out of them outweighs that.
+        Or of a page that arrived and is the same. What the spider got out of them outweighs that.
         """
-        original = page.copy_of
+        original, cluster_url = page.copy_of, self.keys.cluster_url
         if not original or page.with_layout:
             return False
-        fingerprint_of = self.keys.fingerprint_of
-        urls = original, other.copy_of or other.url
-        named, others = map(self.keys.cluster_url, urls)
-        return named == others and fingerprint_of(original) != fingerprint_of(page.url)
+        fingerprint = self.keys.fingerprint_of(original)
+        if fingerprint == self.keys.fingerprint_of(page.url):
+            return False
+        if cluster_url(original) == cluster_url(other.copy_of or other.url):
+            return True
+        one, two = self.shown(fingerprint).whole, other.whole
+        return one is not None and two is not None and is_same(one, [two], cluster_url)
 
     def original_of(self, page: Shown) -> str | None:
         """Return the URL of another page, if *page* declares itself to be a copy of that."""
