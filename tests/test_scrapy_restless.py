@@ -42,7 +42,7 @@ def test_the_log_of_a_crawl_teaches_what_moves(tmp_path):
     assert pairs
     rules = [rule for rule in mine(read_log(path)) if rule.active]
     found = evaluate(Normalizer(site_rules=rules), read_log(path))
-    assert {name for rule in rules for name in (*rule.param, *rule.default)} == {"sort"}
+    assert {slot for rule in rules for slot in rule.operation.slots} == {"q:sort"}
     assert found.found > 1 / 3
     bare = tmp_path / "bare.jsonl"
     with gzip.open(path, "rt") as lines:
