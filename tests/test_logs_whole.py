@@ -22,7 +22,7 @@ CASES = {
             f"<li>a<li><u id=at>a</u> <a href={to}>go</a>",
             to == "/x#at",
         )
-        for to in ("/x#at", "#at", "/x#on", "/x")
+        for to in ("/x#at", "#at", f"{ONE}#at", "/list/#at", "/x#on", "/x")
     },
     "what was sought is set in bold": ("<p><b>up</b> down", "<p>up <b>down</b>", True),
     "which link is set in bold": (

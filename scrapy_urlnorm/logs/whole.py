@@ -180,8 +180,8 @@ class _Reader:
 
     def read(self, root: html.HtmlElement) -> None:
         nodes, shapes, place = self.nodes, self.shapes, _Place()
-        links = (a.get("href", "").partition("#") for a in root.iter("a"))
-        self._targets = {place for address, _, place in links if address and place}
+        links = (self._join(href) for a in root.iter("a") if "#" in (href := a.get("href", "")))
+        self._targets = {at for url, at in links if at and _path(url) != self._path}
         around: list[_Place] = []
         # Elements by tag and kind, in each that is open.
         beside: list[Counter[tuple[str, str]]] = [Counter()]

@@ -48,7 +48,7 @@ MAX_BODIES, _FORGOTTEN = 20_000, 500
 _MAX_FAMILIES = 2_000
 #: So many pages that arrived beside one are asked what they show, and how many have to agree.
 _BESIDE, _AGREE = 4, 3
-_MAX_READ = 32
+_MAX_READ, _MAX_NAMED = 32, 8
 #: Bytes. To compare longer pages takes so long that the event loop has its turn meanwhile.
 _LONG = 32 * 1024
 #: A page of which so large a share stands not on another one is none that is nearly the same.
@@ -151,6 +151,8 @@ class WholePages:
         #: Pairs of which nothing was learned yet, and whether their fetches are far apart.
         self._pairs: list[tuple[Shown, Shown, bool]] = []
         self._nodes = BoundedCache(self._nodes_of, most=_MAX_READ, longest=0, length=lambda _: 0)
+        # One verdict asks for it again and again.
+        self._named = BoundedCache(self.shown, most=_MAX_NAMED, longest=0, length=lambda _: 0)
 
     def add(self, fingerprint: bytes, response: Response) -> None:
         if not is_page(response):
@@ -161,6 +163,8 @@ class WholePages:
             *(site_of(response.url), fingerprint, response.url, response.encoding),
             zlib.compress(response.body, 1),
         )
+        for named in (self._named, self._named.old):
+            named.pop(fingerprint, None)
         self._added += 1
         if not self._added % _FORGOTTEN:
             oldest = "(SELECT max(id) FROM body) - ?"
@@ -271,7 +275,7 @@ class WholePages:
             return False
         if cluster_url(original) == cluster_url(other.copy_of or other.url):
             return True
-        one, two = self.shown(fingerprint).whole, other.whole
+        one, two = self._named[fingerprint].whole, other.whole
         return one is not None and two is not None and is_same(one, [two], cluster_url)
 
     def original_of(self, page: Shown) -> str | None:

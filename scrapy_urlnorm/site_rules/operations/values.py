@@ -46,8 +46,8 @@ _LEARNED_TEXTS = ((" ", "_"), ("-", "_"), (" ", "-"), ("+", " "), ("+", "-"), ("
 #: Signs of which learning tries whether the order of what they separate means nothing.
 _SEPARATORS = ",|;+ "
 #: A suffix that learning tries to strip: ``-1``, ``.html``, ``_thumbnail``, 13 characters at most;
-#: or a sign that separates nothing there, as the space after the last word of a search.
-_LEARNED_SUFFIX = re.compile(r"[-_.,;/:~][^\W_]{1,12}|[-_.,;/:~ +|]")
+#: or a sign that separates nothing there, as the space after the last word of a search. "C+" is a word.
+_LEARNED_SUFFIX = re.compile(r"[-_.,;/:~][^\W_]{1,12}|[ ,;|/]")
 #: A head without a letter is cut off only if it has as many digits as a day: short numbers and
 #: their separators are versions (a choice).
 _LEARNED_DIGITS = 6
