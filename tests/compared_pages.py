@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scrapy import Request
 from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.logs.comparison import is_same
@@ -16,6 +17,13 @@ def answer(body, url=ONE):
 
 def page(body, url=ONE):
     return whole_of(answer(body, url))
+
+
+def from_page(body, referer):
+    """Return a page that a request brought from the page at *referer*."""
+    response = answer(body, TWO)
+    response.request = Request(TWO, headers={"Referer": referer} if referer else None)
+    return whole_of(response)
 
 
 def key_of(url):

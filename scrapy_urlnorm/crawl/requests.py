@@ -242,6 +242,11 @@ def request_in(asked: Asked) -> Request:
     return asked.handle
 
 
+def asked_from(url: str, referer: str) -> Request:
+    """Return a request for *url* as the page at *referer* led to it; "" if none did."""
+    return Request(url, headers={"Referer": referer} if referer else None)
+
+
 def asked_for(url: str, **meta: object) -> Asked:
     """Return what a plain request for *url* asks for; *meta* says how it is sent."""
     return Asked(Request(url, meta=meta))

@@ -24,20 +24,16 @@ _NUMBER = re.compile(r"\d")
 _SIGNS = re.compile(r"[\W_]+")
 
 
-def are_asides(
-    parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url: str, other: str
-) -> bool:
+def are_asides(parts: Iterable[tuple[Nodes, Nodes, int, int]], base: Nodes, url: str) -> bool:
     """Return whether all that a copy under *url* says elsewhere is a few words in a few places.
 
-    These begin as in the page under *other*, which has all words and links, too; of attributes, only
+    These begin as in the other page, which has all words and links, too; of attributes, only
     numbers of its own URL differ. The same words in another order say something else, and so do as
     many words in the place of others: "Fits: no" for "Fits: yes". What is said points at a part of the
     page (``#comment-7``), which a field names, too: else it may be what the page is about. The words
     that point there by a number of its own URL name whom one would answer, who may stand elsewhere.
     """
-    own, others = (
-        {value for _, value in params_of(query_of(each)) if value} for each in (url, other)
-    )
+    own = {value for _, value in params_of(query_of(url)) if value}
     known: set[object] = own | {" "}
     for node in base:
         if isinstance(node.value, Leads):
@@ -48,7 +44,7 @@ def are_asides(
     says = points = is_named = False
     for number, (one, two, *_) in enumerate(parts):
         rest = [*_without_named(two, own)]
-        texts = [[node.words for node in nodes] for nodes in (_without_named(one, others), rest)]
+        texts = [[node.words for node in nodes if "@" not in node.place] for nodes in (one, rest)]
         said = [*chain.from_iterable(texts[1])]
         begins = {words[0] for words in texts[0] if words}
         attributes = [node.value for node in two if "@" in node.place]

@@ -296,7 +296,7 @@ class Movement:
             return None if is_explained else left
 
         left = filter(None, map(left_of, _changes(*shown)))
-        return are_asides(left, shown[0], two.url, one.url) if is_copy else not any(left)
+        return are_asides(left, shown[0], two.url) if is_copy else not any(left)
 
 
 def is_same(
@@ -331,8 +331,7 @@ def is_same(
         _Holes(each, [other for other in shown if other is not each], fetch.shapes, family, stays)
         for each, fetch in zip(shown, reversed(fetches), strict=True)
     )
-    copy = (page.url, fetches[0].url) if is_copy else None
-    return any(each.explain(found, copy) for each in holes)
+    return any(each.explain(found, page.url if is_copy else None) for each in holes)
 
 
 class _Holes:
@@ -359,14 +358,14 @@ class _Holes:
                 self._longest = max(self._longest, len(part.one), len(part.two))
                 self._places.update(node.place for node in (*part.one, *part.two))
 
-    def explain(self, found: list[Compared], copy: tuple[str, str] | None) -> bool:
+    def explain(self, found: list[Compared], copy: str | None) -> bool:
         """Return whether a page differs from the fetch only where the others do.
 
-        If it is a *copy*, that are the URLs of both.
+        *copy* is its URL if it is one.
         """
         parts = (part.without(self._allows) for part in _changes(self._base, found))
         left = (part for part in parts if not self._explains(part))
-        return are_asides(left, self._base, *copy) if copy else not any(left)
+        return are_asides(left, self._base, copy) if copy else not any(left)
 
     def _allows(self, n: int, one: Compared, two: Compared) -> bool:
         hole = self._holes.get(n)

@@ -12,13 +12,14 @@ from scrapy_urlnorm.logs.whole import CHOSEN
 from scrapy_urlnorm.url import separator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
 
     from scrapy_urlnorm.logs.whole import Node, Whole
 
     KeyOf = Callable[[str], str]
 
-OWN = "\x01"  # stands for the URL of the page in a text
+#: They stand for the URL of the page, and of the one that it was asked from.
+OWN, REFERER = "\x01", "\x02"
 #: A path and query that are shorter may stand in a text by chance.
 _LEAST_OWN = 6
 #: Characters. A page does not say a longer URL, and to look for it takes long.
@@ -82,19 +83,27 @@ class _Shows(dict["Node", Compared]):
         self[node] = shown
         return shown
 
-    def of(self, page: Whole) -> list[Compared]:
+    def of(self, page: Whole, referred: frozenset[str]) -> list[Compared]:
+        """Return the nodes of *page*, each of which says at places *referred* what it was asked from."""
         text = "\n".join(node.value for node in page.nodes if node.fragment is None)
         found = (said for said in self._said if said in text)
         self._found = sorted(found, key=lambda said: (-len(said), said))
         if self._found:  # what finds them where they end: "/5.pdf" and "?n=5&raw=1" are others
             any_of = "|".join(map(re.escape, self._found))
             self._own = re.compile(f"(?<!\\w)(?:{any_of})(?:(?<=&)|{_END})")
-        return list(map(self.__getitem__, page.nodes))
+        shown = list(map(self.__getitem__, page.nodes))
+        for n, node in enumerate(page.nodes if referred else ()):
+            if node.place in referred and node.value.partition("#")[0] == page.referer:
+                shown[n] = Compared(node.place, REFERER)
+        return shown
 
 
-def as_compared(pages: Iterable[Whole], urls: set[str], key_of: KeyOf) -> list[list[Compared]]:
+def as_compared(pages: Sequence[Whole], urls: set[str], key_of: KeyOf) -> list[list[Compared]]:
     shows = _Shows(urls, key_of)
-    return [shows.of(page) for page in pages]
+    # Where one page leads back to the page before, another may always lead to that.
+    told = [page.referred for page in pages if page.referer]
+    referred = frozenset[str].intersection(*told) if told else frozenset[str]()
+    return [shows.of(page, referred) for page in pages]
 
 
 def _key(url: str, key_of: KeyOf) -> str:

@@ -4,7 +4,8 @@ A name (`blocks`) proposes that two pages are one; `logs.comparison` decides. So
 what counts as content: all text, seen or not, all attributes, links, scripts and comments do. Left
 out are attributes and elements that lay a page out, and what the page declares: its own URL, and
 whether robots may index it. If not, and if it names another page as the canonical one, it is a copy
-of that. A form may carry on what is in the URL of the page: it leads to an address with that.
+of that. A form may carry on what is in the URL of the page: it leads to an address with that. And a
+page may say which page it was asked from.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lxml import html
-    from scrapy.http import HtmlResponse
+    from scrapy.http import HtmlResponse, Response
 
 #: Attributes that lay a page out, and styles. Pages that are one differ in them: an entry of a menu is
 #: active, or open. How wide something is, or which colour it has, may be all that a chart says.
@@ -84,14 +85,23 @@ class Whole(NamedTuple):
     #: For each node its place with ids, classes, and which of those with these it is, for other pages
     #: alike: a line with a class of its own stands after more paragraphs on a page than on another.
     shapes: list[str]
+    referer: str = ""  #: the URL of the page that it was asked from; "" if the server was not told
+    referred: frozenset[str] = frozenset()  #: places in which it says that
+
+
+def referer_of(response: Response) -> str:
+    """Return the URL of the page that *response* was asked from; "" if the server was not told."""
+    told = response.request.headers.get("Referer") if response.request else None
+    return told.decode("latin-1") if told else ""
 
 
 def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
     """Read a page whole. Raises what Scrapy's selector raises for what it cannot parse."""
     base, left_out = get_base_url(response), frozenset() if with_layout else _LAYOUT
-    reader = _Reader(response.url, base, left_out)
+    reader = _Reader(response.url, base, left_out, referer_of(response))
     reader.read(response.selector.root)
-    return Whole(response.url, reader.nodes, reader.shapes)
+    referred = frozenset(reader.referred)
+    return Whole(response.url, reader.nodes, reader.shapes, reader.referer, referred)
 
 
 def copy_of(response: HtmlResponse) -> str | None:
@@ -155,8 +165,9 @@ class _Place:
 
 
 class _Reader:
-    def __init__(self, url: str, base: str, left_out: frozenset[str]) -> None:
-        self._base, self._left_out = base, left_out
+    def __init__(self, url: str, base: str, left_out: frozenset[str], referer: str) -> None:
+        self._base, self._left_out, self.referer = base, left_out, referer
+        self.referred = set[str]()
         self._path = _path(url.partition("#")[0])
         #: Names and values in the query of the page.
         self._own = {*params_of(query_of(url))}
@@ -330,6 +341,8 @@ class _Reader:
         known = self._absolute.get(url)
         if known is None:
             known = self._absolute[url] = self._join(url)
+        if known[0] == self.referer:
+            self.referred.add(where[0])
         self.nodes.append(Node(where[0], *known) if is_link else Node(where[0], "#".join(known)))
         self.shapes.append(where[1])
         return known

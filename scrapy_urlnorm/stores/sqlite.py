@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 DATABASE_NAME = "urlnorm.sqlite"  #: in JOBDIR
 _MAGIC = b"SQLite format 3\0"
-_APPLICATION, _VERSION = 0x75726C6E, 16  # "urln": other programs can tell the file from others
+_APPLICATION, _VERSION = 0x75726C6E, 17  # "urln": other programs can tell the file from others
 _SETTINGS = "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA cache_size = -16000;"
 _TEMPORARY = "PRAGMA journal_mode = MEMORY; PRAGMA synchronous = OFF;"
 #: A database of which nobody says when a transaction ends, ends it after so long.

@@ -15,13 +15,13 @@ from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.online.files import Files
-from scrapy_urlnorm.crawl.requests import site_of
+from scrapy_urlnorm.crawl.requests import asked_from, site_of
 from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import NEARLY_ALL, SOME, Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.nodes import carried, with_chosen, without_carried
 from scrapy_urlnorm.logs.page_identity import shown_by
-from scrapy_urlnorm.logs.whole import Node, Whole, copy_of, whole_of
+from scrapy_urlnorm.logs.whole import Node, Whole, copy_of, referer_of, whole_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _TABLES = """
 CREATE TABLE IF NOT EXISTS body (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE,
-  url TEXT NOT NULL, encoding TEXT NOT NULL, data BLOB NOT NULL);
+  url TEXT NOT NULL, referer TEXT NOT NULL, encoding TEXT NOT NULL, data BLOB NOT NULL);
 CREATE INDEX IF NOT EXISTS body_of_site ON body (site, id);
 """
 #: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
@@ -158,10 +158,10 @@ class WholePages:
         if not is_page(response):
             return
         self.database.write(
-            "INSERT OR REPLACE INTO body (site, fingerprint, url, encoding, data)"
-            " VALUES (?, ?, ?, ?, ?)",
-            *(site_of(response.url), fingerprint, response.url, response.encoding),
-            zlib.compress(response.body, 1),
+            "INSERT OR REPLACE INTO body (site, fingerprint, url, referer, encoding, data)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            *(site_of(response.url), fingerprint, response.url, referer_of(response)),
+            *(response.encoding, zlib.compress(response.body, 1)),
         )
         for named in (self._named, self._named.old):
             named.pop(fingerprint, None)
@@ -175,10 +175,12 @@ class WholePages:
         return next(self._find("fingerprint = ?", fingerprint), None)
 
     def _find(self, where: str, value: object) -> Iterator[HtmlResponse]:
-        select = f"SELECT url, encoding, data FROM body WHERE {where}"
-        for url, encoding, data in self.database.read(select, value):
+        select = f"SELECT url, referer, encoding, data FROM body WHERE {where}"
+        for url, referer, encoding, data in self.database.read(select, value):
+            request = asked_from(url, referer)
             with suppress(zlib.error):
-                yield HtmlResponse(url, body=zlib.decompress(data), encoding=encoding)
+                body = zlib.decompress(data)
+                yield HtmlResponse(url, body=body, encoding=encoding, request=request)
 
     def same(self, page: Shown, fetches: Sequence[Shown], beside: Sequence[Shown] = ()) -> bool:
         """Return whether a page is what *fetches* of another URL showed, but for what changes there.
