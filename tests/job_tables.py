@@ -6,7 +6,7 @@ import json
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from scrapy_urlnorm.crawl.online import held, rules, tables
+from scrapy_urlnorm.crawl.online import held, names, rules, tables
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.report.filtered import FilteredRecord
 from scrapy_urlnorm.stores import Identity
@@ -30,7 +30,7 @@ class JobTables:
     def __init__(self, database: Database) -> None:
         self.database = database
         self.record = FilteredRecord(database)
-        for module in (tables, held, rules):
+        for module in (tables, held, names, rules):
             database.ensure(module._TABLES)
 
     def page(self, url: str, content: str = "") -> None:
@@ -38,6 +38,14 @@ class JobTables:
         self.database.write(
             "INSERT INTO page (site, fingerprint, url, content, depth) VALUES ('', ?, ?, ?, 0)",
             *(key_of(url), url, names),
+        )
+
+    def shown(self, url: str) -> None:
+        """Keep a page to which no link came: a start page."""
+        self.database.write(
+            "INSERT INTO shown (site, fingerprint, url, family, place, digest, blocks)"
+            " VALUES ('', ?, ?, '', '', '', x'')",
+            *(key_of(url), url),
         )
 
     def held(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing
 
 import pytest
+from cli_runner import start
 from job_tables import job_tables
 from loopback import crawl, page
 from test_cli_why import ALIAS, HOME, HOST, RULE
@@ -114,3 +116,15 @@ def test_a_crawl_that_runs_is_left_alone(run, tmp_path):
         code, _, err = run("forget", f"{HOST}/a", "--job", str(tmp_path))
     assert code == 2
     assert "another crawl uses it" in err
+
+
+def test_who_reads_what_was_forgotten_may_have_enough_of_it(run, tmp_path):
+    settings = {"JOBDIR": str(tmp_path / "job"), "URLNORM_LEARN": "content"}
+    requests_of(settings)
+    reads, writes = os.pipe()
+    os.close(reads)
+    with start("forget", "--prefix", HOME, "--job", tmp_path / "job", stdout=writes) as forget:
+        os.close(writes)
+        assert b"3 keys forgotten" in forget.communicate()[1]
+    assert forget.returncode == 0
+    assert run("forget", "--prefix", HOME, "--job", tmp_path / "job").code == 1

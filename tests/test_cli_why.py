@@ -40,6 +40,7 @@ def job(tmp_path):
     with job_tables(folder) as tables:
         tables.rule(RULE, agreed=3)
         tables.page(f"{HOST}/a")
+        tables.shown(HOME)
         tables.filtered(f"{HOST}/a?utm_source=x", f"{HOST}/a", "drop-params")
         words = rule_in_words(RULE)
         tables.held(f"{HOST}/a?ref=1", f"{HOST}/a", words, since=1e9)
@@ -62,6 +63,7 @@ def whole_job(job):
 
 
 SAID = [
+    ("/", ["its page arrived\n"]),
     ("/a", ["its page arrived\n"]),
     (
         "/a?utm_source=x",
@@ -115,7 +117,7 @@ def test_what_the_crawl_has_not_met(run, whole_job):
     for place in (whole_job, whole_job / "urlnorm.sqlite"):
         done = run("why", f"{HOST}/nowhere", "--job", place)
         assert (done.code, done.err) == (1, "")
-        assert done.out.endswith(": the crawl has not met it\n")
+        assert done.out.endswith("may know nothing\n")
     said = run("why", f"{HOST}/a?utm_source=x", "--job", whole_job).out
     assert re.search(r"^  at 20\d\d-\d\d-\d\d \d\d:\d\d UTC$", said, re.MULTILINE)
 

@@ -11,7 +11,7 @@ from log_rows import active, corpus_of
 from scrapy_urlnorm.learning import mine, survey
 from scrapy_urlnorm.learning.miner import Miner
 from scrapy_urlnorm.learning.risk import Limits
-from scrapy_urlnorm.learning.rules import has_longer_table, joined, says
+from scrapy_urlnorm.learning.rules import has_grown, joined, says
 from scrapy_urlnorm.logs import Observation
 from scrapy_urlnorm.site_rules import SiteRule
 from scrapy_urlnorm.site_rules.context import No
@@ -198,8 +198,16 @@ def test_no_order_of_rows_matters(wary):
         (table("/t?post={} 1-5 6-9"), table("/t?post={} 1-9"), False),
         (table("/t?post={} 1-9", **IN_A), table("/t?post={} 1-5"), False),
         (rule(), rule(**IN_A), False),
+        (
+            rule(when={"among": {"vx": ["1", "2", "3"]}}),
+            rule(when={"among": {"vx": ["2", "1"]}}),
+            True,
+        ),
+        (rule(when={"among": {"vx": ["1", "2"]}}), rule(when={"among": {"vx": ["1", "3"]}}), False),
+        (rule(when={"among": {"vx": ["1", "2"]}}), rule(when={"params": {"vx": "1"}}), False),
+        (rule(), rule(when={"among": {"vx": ["1", "2"]}}), False),
     ],
 )
-def test_a_longer_table_is_the_same_rule(later, before, is_longer):
+def test_a_rule_that_grows_is_the_same_rule(later, before, is_longer):
     """It says of the pages that were known what was said before; a wider rule says more."""
-    assert has_longer_table(later, before) is is_longer
+    assert has_grown(later, before) is is_longer

@@ -68,9 +68,9 @@ BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
 @pytest.mark.parametrize(
     ("stats", "counts", "bound", "barren", "lines"),
     [
-        ({"saved": 0, "sent": 0}, {}, None, {}, ["This crawl sent 0 requests fewer than stock Scrapy would have sent."]),
-        ({"saved": 275, "sent": 216}, {}, None, {}, ["This crawl sent 216 requests; stock Scrapy would have sent 491."]),
-        ({"saved": -5, "sent": 1}, {"learned/audits_agreed": 7}, None, {}, ["This crawl sent 1 request; stock Scrapy would have sent -4."]),
+        ({"saved": 7, "sent": 0}, {}, None, {}, ["This crawl sent 7 requests fewer than stock Scrapy would have sent."]),
+        ({"saved": 275, "sent": 216}, {}, None, {}, ["This crawl sent 216 requests; stock Scrapy would have sent at least 491."]),
+        ({"saved": -5, "sent": 1}, {"learned/audits_agreed": 7}, None, {}, ["This crawl sent 1 request; stock Scrapy would have sent at least -4."]),
         (
             {"saved": 0, "sent": 1, "audits": 18}, {"learned/requeued": 3}, None, {},
             ["18 requests were sent to test what was learned; none of them found another page."],
@@ -102,6 +102,10 @@ def test_summary(stats, counts, bound, barren, lines):
     said = list(summary(stats, counts, bound, barren))
     assert said[0].startswith("This crawl sent ")
     assert said[1:] == lines or said == lines
+
+
+def test_a_crawl_that_sent_nothing_says_nothing():
+    assert not [*summary({"urlnorm/saved": 0}, {})]
 
 
 # --- what was saved -------------------------------------------------------------------------

@@ -163,6 +163,7 @@ def test_another_rule_set_does_not_open_the_keys_of_a_job(tmp_path):
     else:
         assert result.error is not None
     assert "CRITICAL" in result.log
+    assert "Nothing is learned" not in result.log
     for digest in (Normalizer().digest, Normalizer("aggressive").digest):
         assert digest in result.log
 

@@ -295,6 +295,13 @@ def test_refuses_to_be_its_own_fallback(fallback):
         UrlNormRequestFingerprinter.from_crawler(crawler)
 
 
+@pytest.mark.parametrize("fallback", ["nowhere.Fingerprinter", "scrapy.Nothing", "nothing"])
+def test_a_fallback_that_is_not_there_is_named(fallback):
+    crawler = crawler_of(Spider, {FALLBACK: fallback})
+    with pytest.raises(ConfigError, match=f"{FALLBACK} = '{fallback}'.*its import path"):
+        UrlNormRequestFingerprinter.from_crawler(crawler)
+
+
 class Wrapper:
     """A fingerprinter of someone else that wants ours as its fallback."""
 

@@ -43,7 +43,7 @@ def test_the_summary_says_what_was_saved(tmp_path):
     sent = len(result.requests)
     assert saved == len(stock.requests) - sent
     assert (
-        f"This crawl sent {sent} requests; stock Scrapy would have sent {sent + saved}."
+        f"This crawl sent {sent} requests; stock Scrapy would have sent at least {sent + saved}."
         in result.log
     )
     assert "sent to test what was learned; none of them found another page" in result.log

@@ -84,7 +84,7 @@ ASKED = (
     "it was asked for, under this URL or an equal one, and no HTML page is on record: it waits, "
     "failed, is none, or was forgotten"
 )
-UNKNOWN = "the crawl has not met it"
+UNKNOWN = "the crawl has not met it; of a start page, and with dont_filter, it may know nothing"
 NO_STORE = (
     "its page has not arrived, and it is not held; whether it was asked for is not known, "
     "because the store of the crawl is not here: name it with --store"
@@ -261,13 +261,15 @@ def forget(args: argparse.Namespace) -> int:
             begins = tuple(args.urls)
             keys = {url: key for url, key in database.read(_MET) if url.startswith(begins)}
         forgotten: dict[bytes, bool] = {}
-        for url, key in keys.items():
+        for key in keys.values():
             if key not in forgotten:
                 forgotten[key] = store.forget(key)
                 if database is not None:  # its page, too, and what holds a request with it
                     database.write(_FORGET_PAGES, key)
                     forgotten[key] |= database.write(_FORGET_HELD, key) > 0
-            out(f"{'forgotten' if forgotten[key] else 'not known'}: {url}")
+    # All is done before a word of it: who reads that may have enough of it.
+    for url, key in keys.items():
+        out(f"{'forgotten' if forgotten[key] else 'not known'}: {url}")
     number = sum(forgotten.values())
     again = " The next run fetches what it meets a link to." if number else ""
     say(f"{counted(number, 'key')} forgotten.{again}")

@@ -16,7 +16,7 @@ from scrapy.utils.request import RequestFingerprinter, RequestFingerprinterProto
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.components import components_of, config_of
 from scrapy_urlnorm.crawl.requests import Asked, request_in
-from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER
+from scrapy_urlnorm.crawl.settings import FALLBACK_FINGERPRINTER, bad_setting
 from scrapy_urlnorm.exceptions import ConfigError
 from scrapy_urlnorm.normalizer import normalizer_of
 from scrapy_urlnorm.rules import PROFILES
@@ -78,7 +78,10 @@ class UrlNormRequestFingerprinter:
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         components, config = components_of(crawler), config_of(crawler)
-        fallback = load_object(config.fallback)
+        try:
+            fallback = load_object(config.fallback)
+        except (ImportError, NameError, TypeError, ValueError) as error:
+            raise bad_setting(FALLBACK_FINGERPRINTER, config.fallback, str(error)) from error
         if isinstance(fallback, type) and issubclass(fallback, UrlNormRequestFingerprinter):
             raise ConfigError(
                 f"{FALLBACK_FINGERPRINTER} = {config.fallback!r}: a fingerprinter cannot be its "

@@ -100,7 +100,7 @@ class UrlNormDownloaderMiddleware:
             logger.warning("%s", warning, extra={"spider": spider})
         if fingerprinter is not crawler.request_fingerprinter or fingerprinter is None:
             return
-        if dupefilter is None or not (learns or config.database):
+        if dupefilter is None or dupefilter.has_failed or not (learns or config.database):
             return
         if learns and config.held == "last":
             _refuse_foreign_scheduler(crawler.settings)

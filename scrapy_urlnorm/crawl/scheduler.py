@@ -141,6 +141,8 @@ class Scheduler(ScrapyScheduler):
             return opened
         except BaseException as error:
             self._queue = None
+            if self._ours is not None:
+                self._ours.has_failed = True  # nothing is learned behind it
             if not isinstance(error, (StoreError, ConfigError)):
                 raise
             logger.critical("The crawl ends here: %s", error)

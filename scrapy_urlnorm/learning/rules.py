@@ -145,9 +145,13 @@ def says(wider: SiteRule, rule: SiteRule) -> bool:
     )
 
 
-def has_longer_table(rule: SiteRule, before: SiteRule) -> bool:
-    """Whether *rule* is *before* with the pages that arrived since: what was proved still holds."""
-    return before.operation.has_table and says(rule, before)
+def has_grown(rule: SiteRule, before: SiteRule) -> bool:
+    """Whether *rule* is *before* with the pages that arrived since: what was proved still holds.
+
+    It has a longer table, or longer lists of values in its conditions.
+    """
+    is_alike = rule.operation == before.operation and len(rule.context) == len(before.context)
+    return (is_alike or before.operation.has_table) and says(rule, before)
 
 
 def reaches(site: str, other: str) -> bool:

@@ -22,7 +22,7 @@ from zlib import crc32
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.rules import RULES
 from scrapy_urlnorm.stores.sqlite import DATABASE_NAME
-from scrapy_urlnorm.text import logger_of, shortened
+from scrapy_urlnorm.text import either, logger_of, shortened
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def summary_of(name: str) -> str:
 def _value(value: object) -> str:
     if isinstance(value, dict):
         return " and ".join(f"{name}={_value(each)}" for name, each in value.items())
-    return " or ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    return either([*map(str, value)]) if isinstance(value, (list, tuple)) else str(value)
 
 
 @lru_cache(maxsize=1024)
@@ -294,7 +294,8 @@ class Job:
 
     def page(self, key: bytes) -> str | None:
         """Return the URL of the page that arrived under *key*: "" if it has none by itself."""
-        row = self._first("url", "page", "WHERE fingerprint = ?", key)
+        at = "WHERE fingerprint = ?"
+        row = self._first("url", "page", at, key) or self._first("url", "shown", at, key)
         return row and (row[0] or "")
 
     def held(self, key: bytes) -> Held | None:

@@ -248,13 +248,13 @@ class RuleRegistry:
 
         It acts first: what cannot be written down is missed by the next run only.
         """
-        from scrapy_urlnorm.learning.rules import has_longer_table
+        from scrapy_urlnorm.learning.rules import has_grown
 
         grown: list[SiteRule] = []
         refused = self._apply(site)
         self.on_change(site)
         for rule in gone:
-            longer = next((each for each in came if has_longer_table(each, rule)), None)
+            longer = next((each for each in came if has_grown(each, rule)), None)
             if longer and rule.note == _SUBSUMED:  # and it was not found to be wrong
                 self.audits.pass_on(rule, longer)
                 grown += (rule, longer)

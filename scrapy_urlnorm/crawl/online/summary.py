@@ -58,9 +58,9 @@ def summary(
     """
     saved, sent = int(stats["urlnorm/saved"]), int(stats.get("downloader/request_count", 0))
     if sent:
-        yield f"This crawl sent {counted(sent, 'request')}; stock Scrapy would have sent {sent + saved:,}."
-    else:  # DOWNLOADER_STATS is off
-        yield f"This crawl sent {counted(max(saved, 0), 'request')} fewer than stock Scrapy would have sent."
+        yield f"This crawl sent {counted(sent, 'request')}; stock Scrapy would have sent at least {sent + saved:,}."
+    elif saved > 0:  # DOWNLOADER_STATS is off
+        yield f"This crawl sent {counted(saved, 'request')} fewer than stock Scrapy would have sent."
     yield from _tests(stats, counts)
     if bound is not None:
         yield (
