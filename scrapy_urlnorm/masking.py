@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import string
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import blake2b, shake_256
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Mask = Callable[[str], str]
 
-__all__ = ["KEY_BYTES", "mask_url", "placeholders"]
+__all__ = ["KEY_BYTES", "is_secret", "mask_url", "placeholders"]
 
 KEY_BYTES = 32
 
@@ -112,7 +112,7 @@ def _mask_params(text: str, mask: Mask, end: re.Pattern[str]) -> str:
         value = text[found.end() : stop.start() if stop else len(text)]
         done.append(text[at : found.end()])
         at = found.end()
-        if value and _is_secret(unquote(name), unquote(value)):
+        if value and is_secret(unquote(name), unquote(value)):
             done.append(mask(value))
             at += len(value)
     return "".join([*done, text[at:]])
@@ -131,7 +131,9 @@ def _mask_segment(segment: str, mask: Mask) -> str:
     return _GROUP.sub(masked_group, segment)
 
 
-def _is_secret(name: str, value: str) -> bool:
+@lru_cache(maxsize=65_536)
+def is_secret(name: str, value: str) -> bool:
+    """Whether the *value* of a parameter says who asks, or lets anybody do what its owner may."""
     plain = _NO_NAME.sub("", name).lower()
     if _PASSWORDS.search(plain):
         return not _PAGE_NUMBER.fullmatch(value)  # password=1 asks for a form, pass=2 for a page

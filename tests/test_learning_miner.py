@@ -237,3 +237,12 @@ def test_many_agreeing_contents_make_one_rule():
     """Evidence without a conflict is never too much: one rule, not one for each value."""
     (rule,) = mine(twins("h.example", "x", 6_500))
     assert (rule.active, rule.kind, rule.param, rule.support) == (True, "drop-param", ("x",), 6_500)
+
+
+def test_one_session_is_not_taken_for_another():
+    """Nobody gets it again. Two words, as many, are."""
+    for one, two in (("0f3c9a17b2d84e65", "9d41e07ac35b2f68"), ("rows", "grid")):
+        urls = [f"http://a.example/{n}?key={value}" for n in range(30) for value in (one, two)]
+        rows = [page(url, url.partition("?")[0]) for url in urls]
+        exchanged = [rule for rule in mine(rows) if rule.kind == "replace"]
+        assert bool(exchanged) is (one == "rows")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.corpus import OTHER, Corpus, Item, Vocabulary
 from scrapy_urlnorm.learning.media import voices
+from scrapy_urlnorm.masking import is_secret
 from scrapy_urlnorm.site_rules.context import SYMBOLS, TITLE, Pair, Path, PathText, is_title
 from scrapy_urlnorm.site_rules.form import (
     REPEAT,
@@ -240,6 +241,8 @@ def _exchanges(
     for name in names:
         if (is_segment(name) or name in _SERVER) and not (name in one and name in other):
             return
+    if any(is_param(name) and is_secret(name[2:], value) for name, value in left + right):
+        return  # nobody gets that session again
     yield _directed(left, right)
     path = segments(one)
     if any(value in path or ":" in value or "/" in value for _, value in left + right):
