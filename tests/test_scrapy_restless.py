@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import random
 
 import pytest
 from hostile_base import IN_ORDER
 from loopback import Asked, Reply, crawl
-from moving_sites import HOME, Advertised, AllAtOnce
+from moving_sites import HOME, Advertised, AllAtOnce, words
 
 from scrapy_urlnorm import Normalizer
 from scrapy_urlnorm.learning import evaluate, mine
@@ -114,3 +115,25 @@ def test_a_crawl_that_is_stopped_goes_on_with_what_it_knows(tmp_path):
     assert {*first.pages, *second.pages} == shop.contents()
     said = second.log[second.log.index("Pages of shop.test change by themselves") :]
     assert "p: another text at each fetch" in said
+
+
+def log_in(asked):
+    """A page whose form keeps the Referer that came with the request, and changes at each fetch."""
+    path = asked.partition("shop.test")[2]
+    if path.startswith("/login"):
+        token, back = random.random(), asked.headers.get("Referer", "")
+        body = f"<form method=post><input type=hidden name=token value={token}>"
+        body += f"<input type=hidden name=back value='{back}'><input name=user></form>"
+        body += words("log in", 30)
+    else:
+        body = "".join(f"<a href=/{n}>go</a>" for n in range(60)) if path == "/" else words(path, 30)
+        body += f"<a href='/login?next={path}'>log in</a>"
+    return Reply(200, f"<html><body><p>{body}".encode(), {"Content-Type": "text/html"})
+
+
+def test_a_page_may_say_where_it_was_asked_from():
+    result = visit(log_in, URLNORM_LEARN="content")
+    assert result.stats["urlnorm/learned/rules"] > 0
+    assert "urlnorm/learned/audits_differed" not in result.stats
+    assert result.stats["urlnorm/learned/audits"] > 0
+    assert result.stats["urlnorm/saved"] > 0

@@ -16,6 +16,7 @@ from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 from scrapy import Request, Spider
+from scrapy.http import HtmlResponse
 from scrapy.http.request import NO_CALLBACK
 
 from scrapy_urlnorm.domains import domain_or_host
@@ -242,11 +243,15 @@ def request_in(asked: Asked) -> Request:
     return asked.handle
 
 
-def asked_from(url: str, referer: str) -> Request:
-    """Return a request for *url* as the page at *referer* led to it; "" if none did."""
-    return Request(url, headers={"Referer": referer} if referer else None)
+def asked_for(url: str, referer: str = "", **meta: object) -> Asked:
+    """Return what a plain request for *url* asks for; *meta* says how it is sent.
+
+    The page at *referer* led to it; "" if none did.
+    """
+    return Asked(Request(url, headers={"Referer": referer} if referer else None, meta=meta))
 
 
-def asked_for(url: str, **meta: object) -> Asked:
-    """Return what a plain request for *url* asks for; *meta* says how it is sent."""
-    return Asked(Request(url, meta=meta))
+def page_from(referer: str, url: str, body: bytes, encoding: str) -> HtmlResponse:
+    """Return a page that arrived, as `asked_for` asks for it."""
+    request = request_in(asked_for(url, referer))
+    return HtmlResponse(url, body=body, encoding=encoding, request=request)

@@ -30,6 +30,7 @@ from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.observation import LEAST_FILE
+from scrapy_urlnorm.logs.whole import referer_of
 from scrapy_urlnorm.report.filtered import SUPPRESSED
 
 if TYPE_CHECKING:
@@ -430,7 +431,10 @@ class Verdicts:
         """Return what the URL of a page shows now: its request is sent again as it was."""
         known = self.names.page(page.fingerprint)
         asked = self.frontier.unpack(known.request) if known and known.request else None
-        return (yield from self._shown_at(asked or asked_for(page.url), **how))
+        if asked is None:
+            kept = self.whole_pages.get(page.fingerprint)
+            asked = asked_for(page.url, referer_of(kept) if kept else "")
+        return (yield from self._shown_at(asked, **how))
 
     def _shown_at(
         self, asked: Asked, *, at_once: bool = False, with_layout: bool = False

@@ -15,7 +15,7 @@ from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.online.files import Files
-from scrapy_urlnorm.crawl.requests import asked_from, site_of
+from scrapy_urlnorm.crawl.requests import page_from, site_of
 from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import NEARLY_ALL, SOME, Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
@@ -177,10 +177,8 @@ class WholePages:
     def _find(self, where: str, value: object) -> Iterator[HtmlResponse]:
         select = f"SELECT url, referer, encoding, data FROM body WHERE {where}"
         for url, referer, encoding, data in self.database.read(select, value):
-            request = asked_from(url, referer)
             with suppress(zlib.error):
-                body = zlib.decompress(data)
-                yield HtmlResponse(url, body=body, encoding=encoding, request=request)
+                yield page_from(referer, url, zlib.decompress(data), encoding)
 
     def same(self, page: Shown, fetches: Sequence[Shown], beside: Sequence[Shown] = ()) -> bool:
         """Return whether a page is what *fetches* of another URL showed, but for what changes there.
