@@ -197,7 +197,8 @@ def test_what_is_held_is_sent_last_after_a_resume():
 def test_a_foreign_scheduler_cannot_send_it_last():
     settings = {"URLNORM_HELD": "last", "SCHEDULER": "scrapy.core.scheduler.Scheduler"}
     result = crawl(Shop(3), [HOME], {**ADDON, **settings})
-    assert "URLNORM_HELD = 'last' needs scrapy_urlnorm.Scheduler" in str(result.error) + result.log
+    assert "URLNORM_HELD = 'last' needs scrapy_urlnorm.Scheduler" in str(result.error)
+    assert not result.requests
 
 
 class Timeline:

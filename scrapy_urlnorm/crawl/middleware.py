@@ -82,6 +82,9 @@ class UrlNormDownloaderMiddleware:
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        config = config_of(crawler)
+        if config.learn != "off" and config.held == "last":
+            _refuse_foreign_scheduler(crawler.settings)
         return cls(crawler)
 
     def spider_opened(self, spider: Spider) -> None:
@@ -102,8 +105,6 @@ class UrlNormDownloaderMiddleware:
             return
         if dupefilter is None or dupefilter.has_failed or not (learns or config.database):
             return
-        if learns and config.held == "last":
-            _refuse_foreign_scheduler(crawler.settings)
         from scrapy_urlnorm.crawl.frontier import CrawlFrontier  # a crawl may learn nothing
         from scrapy_urlnorm.crawl.online.learner import Learner
 
