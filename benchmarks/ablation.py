@@ -46,7 +46,7 @@ def without_numbers_and_texts(twins: Any, between: Any = EditValue.between) -> I
     return (made for made in between(twins) if made.edit not in left_out)
 
 
-def everything_kept(_: Any, rules: Any, urls: Any, key: Any, __: Any) -> tuple[list[Any], int]:
+def everything_kept(_: Any, rules: Any, urls: Any, key: Any, *__: Any) -> tuple[list[Any], int]:
     """Keep all rules that compile, in place of the audit."""
     from scrapy_urlnorm.learning.audit import compiled
 
@@ -63,9 +63,8 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "sections": {f"{LEARNING}.coverage.sections": answer(None)},
     "guard": {f"{LEARNING}.miner.guarded": lambda op, trials, base, *_: base},
     "forms (called from anywhere)": {f"{LEARNING}.forms._called_from_anywhere": answer(())},
-    "forms": {f"{MINER}._forms": answer(())},
+    "forms": {f"{LEARNING}.forms.candidates": answer(())},
     "symbols": {f"{LEARNING}.candidates._symbolic": answer(())},
-    "pools": {f"{MINER}._pools": answer(())},
     "tables": {f"{MINER}._try_tables": answer(False)},
     "closed world": {f"{LEARNING}.coverage.covered": lambda op, context, *_, **__: context},
     "enough values of an edit": {f"{LEARNING}.coverage.enough_values": answer(True)},

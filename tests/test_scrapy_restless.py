@@ -126,7 +126,9 @@ def log_in(asked):
         body += f"<input type=hidden name=back value='{back}'><input name=user></form>"
         body += words("log in", 30)
     else:
-        body = "".join(f"<a href=/{n}>go</a>" for n in range(60)) if path == "/" else words(path, 30)
+        body = (
+            "".join(f"<a href=/{n}>go</a>" for n in range(60)) if path == "/" else words(path, 30)
+        )
         body += f"<a href='/login?next={path}'>log in</a>"
     return Reply(200, f"<html><body><p>{body}".encode(), {"Content-Type": "text/html"})
 

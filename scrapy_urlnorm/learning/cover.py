@@ -191,9 +191,7 @@ def record_of(trials: Sequence[Trial]) -> Record:
     return len(trials), sum(t.bad > 0 for t in trials), sum(t.compared for t in trials)
 
 
-def stands(
-    support: float, family: Sequence[Record], limits: Limits, own: Record | None = None
-) -> bool:
+def stands(support: float, family: Sequence[Record], limits: Limits, own: Record) -> bool:
     """Whether a clean record is more than luck, seeing how the siblings fail.
 
     ``page=1`` is the default on seven pages and the first of several on one: the seven are luck.
@@ -210,7 +208,7 @@ def stands(
     """
     trials, failed, compared = (sum(column) for column in zip(*family, strict=True))
     alike = 1
-    if limits.wary and own is not None and not own[1]:
+    if limits.wary and not own[1]:
         trials = own[0] + sum(record[0] for record in family if record[1])
         alike = sum(record[0] >= own[0] and not record[1] for record in family) or 1
     if failed <= expected_noise(3 * limits.noise, compared):

@@ -18,11 +18,9 @@ from scrapy_urlnorm.learning.cover import (
     record_of,
     stands,
 )
-from scrapy_urlnorm.learning.priors import NEUTRAL, prior
-from scrapy_urlnorm.learning.risk import Limits, accepted, risk
 from scrapy_urlnorm.learning.rules import evidence_of, examples_of, said, settle
 from scrapy_urlnorm.learning.trials import count, enough_absent, heard, sources, trials_of
-from scrapy_urlnorm.site_rules.context import TITLE, Among, Context, Has, No, Path, all_hold
+from scrapy_urlnorm.site_rules.context import TITLE, Context, Has, No, Path, all_hold
 from scrapy_urlnorm.site_rules.form import Slots, is_segment
 from scrapy_urlnorm.site_rules.operations import (
     DropParam,
@@ -35,9 +33,10 @@ from scrapy_urlnorm.site_rules.operations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from scrapy_urlnorm.learning.cover import Record
+    from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.learning.trials import Count, Trial
     from scrapy_urlnorm.site_rules import SiteRule
     from scrapy_urlnorm.site_rules.operations import Operation
@@ -120,8 +119,7 @@ class Miner:
             or self._try_titles(found.titles)
             or self._try_siblings(found.structure)
             or self._try_siblings([op for op in found.exchanges if not of_server(op)])
-            or self._try_found(self._pools(found), guard=True)
-            or self._try_found(self._forms(), guard=False)
+            or self._try_forms()
             or self._try_tables(found)
         )
 
@@ -230,46 +228,14 @@ class Miner:
 
     # --- what brings its context along ------------------------------------------------------
 
-    def _try_found(self, given: Iterable[tuple[Operation, Found]], *, guard: bool) -> bool:
+    def _try_forms(self) -> bool:
         """Accept what has no conflict: where one seems to be noise, a narrower one is clean."""
         is_new = False
-        for op, there in given:
+        for op, there in forms.candidates(self.corpus, self.vocabulary, self.limits, self.walls):
             trials = self._trials(op, there.context)
             if trials and not any(trial.bad for trial in trials):
-                if guard:
-                    touched = self._touched(op, there.context)
-                    where = guarded(op, trials, there.context, self.vocabulary, touched)
-                    there = there._replace(context=where)
                 is_new |= self._accept(op, there)
         return is_new
-
-    def _pools(self, found: Candidates) -> Iterator[tuple[Operation, Found]]:
-        """Take several values of a parameter that each seem to be its default for one hypothesis.
-
-        ``page=1`` and ``page=`` both mean the first page. Each alone may stand in a handful of
-        contents. Needed by opencart_aliado (0.538 of its halves with this, 0.376 without).
-        """
-        values: defaultdict[str, dict[str, list[Trial]]] = defaultdict(dict)
-        for op in found.exchanges:
-            if op.is_default and len(op.old) == 1 and op.old[0][1] in NEUTRAL:
-                ((name, value),) = op.old
-                if trials := self._trials(op):
-                    values[name][value] = trials
-        for name, tried in sorted(values.items()):
-            clean = sorted(v for v, trials in tried.items() if not any(t.bad for t in trials))
-            if len(clean) < 2:
-                continue
-            drop, context = DropParam((name,)), (Among(name, tuple(clean)),)
-            counted = count(self._trials(drop, context))
-            likely = min(prior(Replace(((name, value),))) for value in clean)
-            family = list(map(record_of, tried.values()))
-            if accepted(counted.support, 0, likely, self.limits.risk) and stands(
-                counted.support, family, self.limits
-            ):
-                yield drop, Found(context, counted, risk(counted.support, 0, likely))
-
-    def _forms(self) -> list[tuple[Operation, Found]]:
-        return forms.candidates(self.corpus, self.vocabulary, self.limits, self.walls)
 
     def _try_tables(self, found: Candidates) -> bool:
         corpus = self.corpus

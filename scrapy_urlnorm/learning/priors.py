@@ -68,8 +68,7 @@ _SELECTING = _words(
     t f f1 name file path mode type year month day date cmd task op module tag topic
     """
 )
-#: Values that say "the first", "none" or "as usual" in any application. Others are pooled by
-#: chance only: two release tags have nothing in common.
+#: Values that say "the first", "none" or "as usual" in any application.
 NEUTRAL = frozenset(("", "0", "1", "-1", "all", "any", "none", "default", "null", "*"))
 _FIRST = frozenset(("", "0", "1"))
 _INDEX = frozenset(("index", "default", "home", "main", "welcome"))
