@@ -312,6 +312,18 @@ REFERRED = {
     "to a part of it": ("<a href={}>back</a>", ("/a", "/b#x"), ("/a", "/b"), True),
     "the server was told of one": (BACK, ("/a", "/b"), ("/a", ""), False),
     "two places": ("<a href={}>1</a><p><a href={}>2</a>", ("/a", "/b"), ("/a", "/b"), True),
+    "among links to both": (
+        "<a href=/a>1</a><a href=/b>2</a><a href={}>3</a>",
+        ("/a", "/b"),
+        ("/a", "/b"),
+        True,
+    ),
+    "which is no other link": (
+        "<a href=/b>2</a><a href={}>3</a>",
+        ("/a", "/c"),
+        ("/a", "/b"),
+        False,
+    ),
     "beside one to it": ("<a href=/a>1</a><p><a href={}>2</a>", ("/a", "/b"), ("/a", "/b"), True),
     "a word": ("<p>{}</p>", ("/a", "/b"), ("/a", "/b"), False),
 }
@@ -329,12 +341,29 @@ def test_what_a_page_says_it_was_asked_from(body, says, asked, said):
     assert is_same(two, [without, one], key_of) is said or not all(asked)
 
 
+def test_what_it_says_of_that_beside_what_changes():
+    body = "<form method=post><input value=t{0}><input value=http://shop.test{1}><input value=u{0}>"
+    asked = [(1, "/a"), (2, "/a"), (3, "/b")]
+    *fetches, found = (
+        from_page(body.format(*each), f"http://shop.test{each[1]}") for each in asked
+    )
+    assert is_same(found, fetches, key_of)
+
+
+def test_what_another_element_says_of_that():
+    one, two = (
+        from_page("<a href=/a>", "http://shop.test/a"),
+        from_page("<area href=/b>", "http://shop.test/b"),
+    )
+    assert not is_same(two, [one], key_of)
+
+
 def test_a_page_that_is_kept_says_what_it_was_asked_from():
     with Database(None) as database:
         pages = WholePages(database, keys=None)
         request = Request(ONE, headers={"Referer": "http://shop.test/a"})
         pages.add(b"1", HtmlResponse(ONE, body=b"<html><a href=/a>back</a>", request=request))
-        assert pages.shown(b"1").whole.referer == "http://shop.test/a"
+        assert len(pages.shown(b"1").whole.referring) == 1
 
 
 LIST = "<select name={}><option {}>up<option value=down {}>sinking</select>"

@@ -16,7 +16,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.logs.asides import are_asides
-from scrapy_urlnorm.logs.nodes import Compared, as_compared, without_own
+from scrapy_urlnorm.logs.nodes import Compared, as_compared, meet, without_own
 from scrapy_urlnorm.text import common_ends
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class _Part(NamedTuple):
 
         def stays(i: int, j: int) -> bool:
             one, two = self.one[i], self.two[j]
-            return one == two or allows(self.start + i, one, two)
+            return meet(one, two) or allows(self.start + i, one, two)
 
         while i and j and stays(i[0], j[0]):
             i, j = i[1:], j[1:]
@@ -322,8 +322,9 @@ def is_same(
         key_of = without_own(page.url, fetches[0].url, key_of)
     found, *others = as_compared((page, *beside, *reversed(fetches)), urls, key_of)
     also, shown = others[: len(beside)], others[len(beside) :]
-    if found in shown or (len(shown) == 1 and not is_copy):
-        return found in shown
+    is_one = any(len(each) == len(found) and all(map(meet, found, each)) for each in shown)
+    if is_one or (len(shown) == 1 and not is_copy):
+        return is_one
     family = family or Movement()
     stays = set(found).intersection(*also).difference(*shown) if also else set[Compared]()
     stays = {node for node in stays if not family.has_come(node)}

@@ -12,14 +12,13 @@ from scrapy_urlnorm.logs.whole import CHOSEN
 from scrapy_urlnorm.url import separator
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from scrapy_urlnorm.logs.whole import Node, Whole
 
     KeyOf = Callable[[str], str]
 
-#: They stand for the URL of the page, and of the one that it was asked from.
-OWN, REFERER = "\x01", "\x02"
+OWN = "\x01"  # stands for the URL of the page in a text
 #: A path and query that are shorter may stand in a text by chance.
 _LEAST_OWN = 6
 #: Characters. A page does not say a longer URL, and to look for it takes long.
@@ -48,6 +47,16 @@ class Compared(NamedTuple):
     def words(self) -> list[str]:
         """The words of a text or a key, and the signs between them."""
         return _WORDS(self.value.key if isinstance(self.value, Leads) else self.value)
+
+
+class Referring(Compared):
+    """A node that says which page its page was asked from; it equals one that says the same."""
+
+
+def meet(one: Compared, two: Compared) -> bool:
+    """Return whether two nodes say the same, or each what its page was asked from, at one place."""
+    told = isinstance(one, Referring) and isinstance(two, Referring)
+    return one == two or (told and one.place == two.place)
 
 
 class _Shows(dict["Node", Compared]):
@@ -83,8 +92,7 @@ class _Shows(dict["Node", Compared]):
         self[node] = shown
         return shown
 
-    def of(self, page: Whole, referred: frozenset[str]) -> list[Compared]:
-        """Return the nodes of *page*, each of which says at places *referred* what it was asked from."""
+    def of(self, page: Whole) -> list[Compared]:
         text = "\n".join(node.value for node in page.nodes if node.fragment is None)
         found = (said for said in self._said if said in text)
         self._found = sorted(found, key=lambda said: (-len(said), said))
@@ -92,18 +100,14 @@ class _Shows(dict["Node", Compared]):
             any_of = "|".join(map(re.escape, self._found))
             self._own = re.compile(f"(?<!\\w)(?:{any_of})(?:(?<=&)|{_END})")
         shown = list(map(self.__getitem__, page.nodes))
-        for n, node in enumerate(page.nodes if referred else ()):
-            if node.place in referred and node.value.partition("#")[0] == page.referer:
-                shown[n] = Compared(node.place, REFERER)
+        for n in page.referring:
+            shown[n] = Referring(*shown[n])
         return shown
 
 
-def as_compared(pages: Sequence[Whole], urls: set[str], key_of: KeyOf) -> list[list[Compared]]:
+def as_compared(pages: Iterable[Whole], urls: set[str], key_of: KeyOf) -> list[list[Compared]]:
     shows = _Shows(urls, key_of)
-    # Where one page leads back to the page before, another may always lead to that.
-    told = [page.referred for page in pages if page.referer]
-    referred = frozenset[str].intersection(*told) if told else frozenset[str]()
-    return [shows.of(page, referred) for page in pages]
+    return [shows.of(page) for page in pages]
 
 
 def _key(url: str, key_of: KeyOf) -> str:

@@ -85,8 +85,8 @@ class Whole(NamedTuple):
     #: For each node its place with ids, classes, and which of those with these it is, for other pages
     #: alike: a line with a class of its own stands after more paragraphs on a page than on another.
     shapes: list[str]
-    referer: str = ""  #: the URL of the page that it was asked from; "" if the server was not told
-    referred: frozenset[str] = frozenset()  #: places in which it says that
+    #: Numbers of the nodes that say which page it was asked from.
+    referring: tuple[int, ...] = ()
 
 
 def referer_of(response: Response) -> str:
@@ -100,8 +100,7 @@ def whole_of(response: HtmlResponse, *, with_layout: bool = False) -> Whole:
     base, left_out = get_base_url(response), frozenset() if with_layout else _LAYOUT
     reader = _Reader(response.url, base, left_out, referer_of(response))
     reader.read(response.selector.root)
-    referred = frozenset(reader.referred)
-    return Whole(response.url, reader.nodes, reader.shapes, reader.referer, referred)
+    return Whole(response.url, reader.nodes, reader.shapes, tuple(reader.referring))
 
 
 def copy_of(response: HtmlResponse) -> str | None:
@@ -166,8 +165,8 @@ class _Place:
 
 class _Reader:
     def __init__(self, url: str, base: str, left_out: frozenset[str], referer: str) -> None:
-        self._base, self._left_out, self.referer = base, left_out, referer
-        self.referred = set[str]()
+        self._base, self._left_out, self._referer = base, left_out, referer
+        self.referring: list[int] = []
         self._path = _path(url.partition("#")[0])
         #: Names and values in the query of the page.
         self._own = {*params_of(query_of(url))}
@@ -341,8 +340,8 @@ class _Reader:
         known = self._absolute.get(url)
         if known is None:
             known = self._absolute[url] = self._join(url)
-        if known[0] == self.referer:
-            self.referred.add(where[0])
+        if known[0] == self._referer:
+            self.referring.append(len(self.nodes))
         self.nodes.append(Node(where[0], *known) if is_link else Node(where[0], "#".join(known)))
         self.shapes.append(where[1])
         return known
