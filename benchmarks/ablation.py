@@ -61,7 +61,7 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "contexts": {f"{LEARNING}.cover._search": answer(None)},
     "structure": {f"{LEARNING}.candidates._structural": answer(())},
     "sections": {f"{LEARNING}.coverage.sections": answer(None)},
-    "guard": {f"{LEARNING}.miner.guarded": lambda op, trials, base, *_: base},
+    "guard": {f"{LEARNING}.miner.guarded": answer(())},
     "forms (called from anywhere)": {f"{LEARNING}.forms._called_from_anywhere": answer(())},
     "forms": {f"{LEARNING}.forms.candidates": answer(())},
     "symbols": {f"{LEARNING}.candidates._symbolic": answer(())},

@@ -43,16 +43,6 @@ def listed(words: Sequence[str], most: int = 5) -> str:
     return ", ".join(words[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def either(words: Sequence[str], most: int = 5) -> str:
-    """Return the same of words of which one is meant.
-
-    >>> either(["a", "b", "c"]), either(["a", "b", "c"], 1)
-    ('a or b or c', 'a or one of 2 more')
-    """
-    more = len(words) - most
-    return " or ".join([*words[:most], f"one of {more:,} more"] if more > 1 else words)
-
-
 def moment(seconds: float) -> str:
     """Return a time in seconds since 1970 as a day and a time of day.
 

@@ -29,7 +29,6 @@ from scrapy_urlnorm.site_rules.context import (
     Has,
     Is,
     No,
-    Path,
     Slash,
     Starts,
     all_hold,
@@ -150,7 +149,6 @@ def _elsewhere(op: Operation, trials: Sequence[Trial], limits: Limits) -> Found 
 def guarded(
     op: Operation,
     trials: Sequence[Trial],
-    base: Context,
     vocabulary: Vocabulary,
     touched: Sequence[Slots],
 ) -> Context:
@@ -160,8 +158,7 @@ def guarded(
     begins with (``Special:``). Needed by
     test_what_a_value_begins_with_keeps_a_rule_from_reaching_far.
     """
-    if not touched or not trials or any(isinstance(condition, Path) for condition in base):
-        return base
+    where: Context = ()
     ignored = op.slots
     template = vocabulary.template(trials[0].slots, ignored)
     kinds: list[Condition] = [
@@ -178,9 +175,9 @@ def guarded(
         if head not in headed and all(kind.holds(t.slots) for t in trials):
             inside = [slots for slots in touched if kind.holds(slots)]
             if len(touched) - len(inside) > _GUARD * len(touched):
-                base, touched = (*base, kind), inside
+                where, touched = (*where, kind), inside
                 headed.update([head] if head else [])
-    return base
+    return where
 
 
 #: How many trials an operation had, how many failed, and how many URLs they compared.

@@ -302,7 +302,7 @@ class Miner:
         if found:
             touched = self._touched(op)
             if not found[0].context:
-                where = guarded(op, trials, (), self.vocabulary, touched)
+                where = guarded(op, trials, self.vocabulary, touched)
                 found = [found[0]._replace(context=where)]
             found = [
                 each

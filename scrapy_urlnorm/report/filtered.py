@@ -22,7 +22,7 @@ from zlib import crc32
 from scrapy_urlnorm.exceptions import SiteRuleError, StoreError
 from scrapy_urlnorm.rules import RULES
 from scrapy_urlnorm.stores.sqlite import DATABASE_NAME
-from scrapy_urlnorm.text import either, logger_of, shortened
+from scrapy_urlnorm.text import listed, logger_of, shortened
 from scrapy_urlnorm.url import split
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ MAX_ROWS = 100_000
 #: Pairs of host and rules that are counted. What comes later counts for the host "".
 MAX_COUNTS = 20_000
 _BATCH = 1_000  # new rows that wait in memory
-_LONGEST_RULE, _LONGEST_SENTENCE, _LONGEST_URL = 160, 300, 2_000
+_LONGEST_RULE, _LONGEST_SENTENCE, _LONGEST_URL, _MANY = 160, 300, 2_000, 7
 _SUMMARIES = {rule.name: rule.summary for rule in RULES}
 _WHEN = {"has": "with", "no": "without", "params": "where", "among": "where", "rest": "of"}
 _WHEN |= {"segments": "where segment", "starts": "where it begins with", "host": "on"}
@@ -103,7 +103,8 @@ def summary_of(name: str) -> str:
 def _value(value: object) -> str:
     if isinstance(value, dict):
         return " and ".join(f"{name}={_value(each)}" for name, each in value.items())
-    return either([*map(str, value)]) if isinstance(value, (list, tuple)) else str(value)
+    words = [*map(str, value)] if isinstance(value, (list, tuple)) else [str(value)]
+    return " or ".join(words) if len(words) < _MANY else listed(words)
 
 
 @lru_cache(maxsize=1024)
