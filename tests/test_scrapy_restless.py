@@ -139,3 +139,10 @@ def test_a_page_may_say_where_it_was_asked_from():
     assert "urlnorm/learned/audits_differed" not in result.stats
     assert result.stats["urlnorm/learned/audits"] > 0
     assert result.stats["urlnorm/saved"] > 0
+
+
+def test_what_a_test_fetches_again_shows_what_moves():
+    """Without pairs, too: so the next tests need not fetch it."""
+    stats = visit(log_in, URLNORM_LEARN={"mode": "content", "pairs": 0}).stats
+    assert stats["urlnorm/learned/second_fetches"] < stats["urlnorm/learned/audits"]
+    assert stats["urlnorm/saved"] > 0

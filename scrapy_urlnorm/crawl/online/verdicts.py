@@ -334,6 +334,8 @@ class Verdicts:
                 # Those of the page that arrived are seen by now: the spider has them.
                 links = self.whole_pages.known_links(beside, before, self._is_known)
                 beside.known = links | found.known
+                if self.names.are_one(shown[-1], beside):
+                    self.whole_pages.learn(shown[-1], beside)
                 shown.append(beside)
                 if self._agrees(audit, shown, before, fetches):
                     return Verdict.AGREES
