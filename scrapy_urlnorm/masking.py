@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 import string
-from functools import cache, lru_cache
+from functools import cache
 from hashlib import blake2b, shake_256
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -131,7 +131,6 @@ def _mask_segment(segment: str, mask: Mask) -> str:
     return _GROUP.sub(masked_group, segment)
 
 
-@lru_cache(maxsize=65_536)
 def is_secret(name: str, value: str) -> bool:
     """Whether the *value* of a parameter says who asks, or lets anybody do what its owner may."""
     plain = _NO_NAME.sub("", name).lower()

@@ -60,6 +60,8 @@ _MAX_NAMED = 2
 _CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "titles": 24, "named": 12}
 #: Segments before the text of a symbol, at most (a choice).
 _MAX_PREFIX = 2
+#: Characters of a session id or a token, at least: to ask takes a while.
+_LEAST_SECRET = 8
 #: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
 _BIG, _BIG_PAIRS = 20, 5
 _NEVER = {"port", "userinfo", OTHER}
@@ -241,7 +243,8 @@ def _exchanges(
     for name in names:
         if (is_segment(name) or name in _SERVER) and not (name in one and name in other):
             return
-    if any(is_param(name) and is_secret(name[2:], value) for name, value in left + right):
+    pairs = ((name, value) for name, value in left + right if len(value) >= _LEAST_SECRET)
+    if any(is_param(name) and is_secret(name[2:], value) for name, value in pairs):
         return  # nobody gets that session again
     yield _directed(left, right)
     path = segments(one)
