@@ -6,10 +6,12 @@ Where most pages of one were duplicates, the next ones likely are too. That prov
 one of them, so they are *deferred*: sent when the crawl is idle. By then a rule may be known that
 says which of them to send.
 
-A family is *barren* after so many pages in a row whose content was there already under another URL.
-Answers that are no page, as those of a rate limiter, count neither for nor against it. One page with
-a new content ends it, so a list of which each page is new is never barren. The requests of a barren
-family are sent after all others. Where the settings limit families, the rest of one is dropped.
+A family is *barren* after so many pages in a row whose content was there already under another URL,
+or which say nothing that was not read before (`novelty`). Answers that are no page, as those of a rate
+limiter, count neither for nor against it. One page that is new ends it, or that leads to one: so a
+list of new things is never barren. The requests of a barren family are sent after all others; if its
+pages have contents of their own, with what is deferred. Where the settings limit families, the rest
+of one is dropped.
 First two pages are fetched again: while a site answers everything with one page, as in an outage,
 every family would look barren.
 """
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier
     from scrapy_urlnorm.crawl.online.evidence import Evidence
+    from scrapy_urlnorm.crawl.online.novelty import Novelty
     from scrapy_urlnorm.crawl.online.pairs import Arrival
     from scrapy_urlnorm.crawl.settings import Config
     from scrapy_urlnorm.stores.sqlite import Database
@@ -75,6 +78,7 @@ class Families:
     evidence: Evidence
     frontier: CrawlFrontier
     config: Config
+    novelty: Novelty
 
     def __post_init__(self) -> None:
         self._limit = self.config.family_limit
@@ -83,6 +87,9 @@ class Families:
         self._of_site: Counter[str] = Counter()  # families that are counted
         self._expiring: set[str] = set()  # families with links that are answered no more
         self._asked: set[str] = set()  # families of which two pages are being fetched again
+        self._giving: set[str] = set()  # families of which the spider got items
+        #: Barren families, of which pages have a content of their own that says nothing new.
+        self._repeating: set[str] = set()
         self.database.ensure(_TABLE)
         rows = self.database.read("SELECT name, barren, is_over FROM family")
         self._barren: dict[str, int] = {name: barren for name, barren, _ in rows}
@@ -100,8 +107,13 @@ class Families:
         family = family_of(arrival.url)
         if arrival.audit is None:
             self._add(arrival.site, family, is_duplicate=not is_new)
+        if is_new and not self._says_something(family, arrival):
+            self._repeating.add(family)
+            is_new = False
         if is_new:
             self._begin_anew(family)
+            if arrival.leading:
+                self._begin_anew(family_of(arrival.leading))
         elif arrival.audit is None and (family in self._barren or len(self._barren) < MAX_FAMILIES):
             self._barren[family] = self._barren.get(family, 0) + 1
             if family in self._said:
@@ -109,6 +121,23 @@ class Families:
             self._write(family)
             return self._judge(family, arrival)
         return None
+
+    def _says_something(self, family: str, arrival: Arrival) -> bool:
+        """Whether a page of new content says anything that was not read before, as far as is known.
+
+        It does if it is of a family that the spider gets items of, unless its family led to it; and so
+        does any, where the rest of a family is to be dropped.
+        """
+        if arrival.blocks is None or not arrival.leading:
+            return True
+        is_wanted = family in self._giving or self._limit is not None
+        is_new = self.novelty.is_new(family, arrival.blocks, arrival.leading)
+        return is_new or (is_wanted and family_of(arrival.leading) != family)
+
+    def gives_items(self, url: str) -> None:
+        """Take note that the spider got an item of a page."""
+        if len(self._giving) < MAX_FAMILIES:
+            self._giving.add(family_of(url))
 
     def _add(self, site: str, family: str, *, is_duplicate: bool) -> None:
         if family not in self._counts:
@@ -144,6 +173,7 @@ class Families:
     def _begin_anew(self, family: str) -> None:
         if self._barren.pop(family, None) is not None:
             self._over.discard(family)
+            self._repeating.discard(family)
             self.database.write("DELETE FROM family WHERE name = ?", family)
 
     def _write(self, family: str) -> None:
@@ -191,7 +221,7 @@ class Families:
             return None
         family = family_of(url)
         if self._barren.get(family, 0) >= min(BARREN, self._limit or BARREN):
-            return LAST
+            return DEFERRED if family in self._repeating else LAST
         pages, duplicates = self._counts.get(family, (0, 0))
         is_high = duplicates >= LEAST_DUPLICATES and duplicates >= SHARE * pages
         return DEFERRED if is_high and family not in self._expiring else None

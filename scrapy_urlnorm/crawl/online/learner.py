@@ -22,7 +22,8 @@ from scrapy_urlnorm.crawl.online.families import Families
 from scrapy_urlnorm.crawl.online.held import HeldRequests
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.mining import Mining
-from scrapy_urlnorm.crawl.online.names import Names, steps_of
+from scrapy_urlnorm.crawl.online.names import Names
+from scrapy_urlnorm.crawl.online.novelty import Novelty
 from scrapy_urlnorm.crawl.online.pairs import Arrival, Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.safe_points import SafePoints, new_slice
@@ -36,6 +37,7 @@ from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL, is_whole
 from scrapy_urlnorm.logs.self_links import ways_of
+from scrapy_urlnorm.logs.whole import referer_of
 from scrapy_urlnorm.report.filtered import count_saved
 from scrapy_urlnorm.text import listed, logger_of
 
@@ -118,7 +120,9 @@ class Learner:
         )
         proposed = [rule for rule in config.normalizer.site_rules if rule.status == "proposed"]
         self._mining = Mining(evidence, registry, safe_points, frontier, contents, proposed)
-        self._families = families = Families(database, evidence, frontier, config)
+        self._families = families = Families(
+            *(database, evidence, frontier, config), Novelty(names, keys)
+        )
         self._suppression = suppression = Suppression(
             *(keys, pages, held, audits, registry, aliases, evidence, families, safe_points),
             frontier,
@@ -298,8 +302,7 @@ class Learner:
             *(site, url, fingerprint, response.status, content),
             asked.may_represent and (content is not None or not learns),
             *(said, page, audit),
-            steps_of(blocks),
-            original,
+            *(blocks, original, referer_of(response)),
         )
         self._arrivals.add(arrival)
         self._arrivals.settle()
@@ -363,6 +366,8 @@ class Learner:
         if got.error is not None:
             raise got.error
         self._yields.add(self._keys.fingerprint(got.page), got)
+        if got.items:
+            self._families.gives_items(got.page.url)
         self._contradictions.got(got.page)
 
     @fail_open(None)
