@@ -192,7 +192,7 @@ def walked(root):
     walk = etree.iterwalk(root, events=("start", "end", "comment", "pi"))
     for event, element in walk:
         tag = element.tag
-        is_hidden = element.get("hidden") is not None or module._HIDDEN.search(
+        is_hidden = element.get("hidden") is not None or module.HIDDEN.search(
             element.get("style") or ""
         )
         in_head = any(each.tag == "head" for each in element.iterancestors())

@@ -46,7 +46,7 @@ _INLINE = (
 )
 # fmt: on
 _DIGITS = re.compile(r"\d+")
-_HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+HIDDEN = re.compile(r"(?:^|;)\s*(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _ARROWS = re.compile("[↑↓⇅⇧⇩▲△▴▵▼▽▾▿⬆⬇\u200b\ufeff]")
 #: Seconds or milliseconds since 1970 in the query of an address: when it was made, in most.
 _STAMP = re.compile(r"(?<=[?&=])1[4-9]\d{8}(?:\d{3})?(?=&|\Z)")
@@ -131,7 +131,7 @@ def _without_hidden(root: html.HtmlElement) -> html.HtmlElement:
 def _hidden(root: html.HtmlElement) -> list[html.HtmlElement]:
     values = _ATTRIBUTES(root)
     return [
-        value.getparent() for value in values if value.attrname == "hidden" or _HIDDEN.search(value)
+        value.getparent() for value in values if value.attrname == "hidden" or HIDDEN.search(value)
     ]
 
 

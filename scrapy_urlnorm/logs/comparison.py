@@ -16,7 +16,7 @@ from itertools import chain, repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.logs.asides import are_asides
-from scrapy_urlnorm.logs.nodes import Compared, as_compared, meet, without_own
+from scrapy_urlnorm.logs.nodes import Compared, as_compared, leads_on, meet, without_own
 from scrapy_urlnorm.text import common_ends
 
 if TYPE_CHECKING:
@@ -322,7 +322,8 @@ def is_same(
         key_of = without_own(page.url, fetches[0].url, key_of)
     found, *others = as_compared((page, *beside, *reversed(fetches)), urls, key_of)
     also, shown = others[: len(beside)], others[len(beside) :]
-    is_one = any(len(each) == len(found) and all(map(meet, found, each)) for each in shown)
+    said = [[*filter(leads_on, each)] for each in (found, *shown)]
+    is_one = any(len(each) == len(said[0]) and all(map(meet, said[0], each)) for each in said[1:])
     if is_one or (len(shown) == 1 and not is_copy):
         return is_one
     family = family or Movement()
@@ -394,7 +395,8 @@ def _changes(one: list[Compared], two: list[Compared]) -> Iterator[_Part]:
     """Yield the parts in which two lists differ.
 
     They lie between nodes that both lists have once, in one order (a patience diff). Each node is
-    looked at a few times, however often it is repeated: what is left then is one part.
+    looked at a few times, however often it is repeated: what is left then is one part. A link to the
+    page itself is no difference: the entry of a menu where one is has none.
     """
     todo = [(0, len(one), 0, len(two))]
     looks = _LOOKS * (len(one) + len(two))
@@ -412,7 +414,7 @@ def _changes(one: list[Compared], two: list[Compared]) -> Iterator[_Part]:
             starts = [(i1, j1), *((i + 1, j + 1) for i, j in anchors)]
             pairs = zip(starts, [*anchors, (i2, j2)], strict=True)
             todo += reversed([(i, k, j, m) for (i, j), (k, m) in pairs if (i, j) != (k, m)])
-        else:
+        elif [*filter(leads_on, one[i1:i2])] != [*filter(leads_on, two[j1:j2])]:
             yield _Part(one[i1:i2], two[j1:j2], i1, j1)
 
 
@@ -427,7 +429,7 @@ def _anchors(
     last: list[int] = []  # its i
     before: dict[int, tuple[int, int] | None] = {}
     for i in first:
-        j = at.get(one[i]) if often[one[i]] == 1 else None
+        j = at.get(one[i]) if often[one[i]] == 1 and leads_on(one[i]) else None
         if j is None:
             continue
         length = bisect_left(ends, j) if ends and j < ends[-1] else len(ends)

@@ -37,6 +37,9 @@ class Leads(NamedTuple):
     fragment: str
 
 
+_HERE = Leads(OWN, "")
+
+
 class Compared(NamedTuple):
     """A node as it is compared."""
 
@@ -57,6 +60,11 @@ def meet(one: Compared, two: Compared) -> bool:
     """Return whether two nodes say the same, or each what its page was asked from, at one place."""
     told = isinstance(one, Referring) and isinstance(two, Referring)
     return one == two or (told and one.place == two.place)
+
+
+def leads_on(node: Compared) -> bool:
+    """Return whether a node is more than a link to its page: the entry of a menu where one is has none."""
+    return node.value != _HERE
 
 
 class _Shows(dict["Node", Compared]):

@@ -2,10 +2,10 @@
 
 A name (`blocks`) proposes that two pages are one; `logs.comparison` decides. So it knows no list of
 what counts as content: all text, seen or not, all attributes, links, scripts and comments do. Left
-out are attributes and elements that lay a page out, and what the page declares: its own URL, and
-whether robots may index it. If not, and if it names another page as the canonical one, it is a copy
-of that. A form may carry on what is in the URL of the page: it leads to an address with that. And a
-page may say which page it was asked from.
+out are attributes and elements that lay a page out, stylesheets, whether a part of it is open, and
+what the page declares: its own URL, and whether robots may index it. If not, and if it names another
+page as the canonical one, it is a copy of that. A form may carry on what is in the URL of the page:
+it leads to an address with that. And a page may say which page it was asked from.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lxml import etree  # type: ignore[import-untyped]  # ships no types
 from scrapy import Request
 from scrapy.utils.response import get_base_url
 
-from scrapy_urlnorm.logs.blocks import without_digits
+from scrapy_urlnorm.logs.blocks import HIDDEN, without_digits
 from scrapy_urlnorm.logs.echoes import Echoes, plain
 from scrapy_urlnorm.url import holds_address, params_of, query_of
 
@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
 #: Attributes that lay a page out, and styles. Pages that are one differ in them: an entry of a menu is
 #: active, or open. How wide something is, or which colour it has, may be all that a chart says.
-_LAYOUT = frozenset(("class", "id", "nonce"))
+_LAYOUT = frozenset(
+    ("aria-current", "aria-expanded", "aria-hidden", "aria-selected", "class", "id", "nonce")
+)
 _OPEN = re.compile(r"(?:^|;)\s*(?:display|visibility)\s*:[^;]*", re.IGNORECASE)
 #: Elements that lay a text out, too; and those that mark it. Of links, it is the one that was followed
 #: that is set in bold, and in a text what was sought. Else it may be all that a page says: who won.
@@ -46,7 +48,8 @@ _LINKS = frozenset(("href", "action", "formaction", "cite", "longdesc"))
 # fmt: on
 #: Attributes of a hidden field that says no more than a parameter does.
 _FIELD = frozenset(("class", "id", "name", "type", "value"))
-_OWN_LINKS, _OWN_URLS = frozenset(("canonical", "shortlink")), frozenset(("og:url", "twitter:url"))
+_NO_LINKS = frozenset(("canonical", "shortlink", "stylesheet"))
+_OWN_URLS = frozenset(("og:url", "twitter:url"))
 _ROBOTS = frozenset(("robots", "googlebot"))
 _ADDRESS = re.compile(r"(?:https?:/)?/[^\s/]\S*")
 _IN_STYLE = re.compile(r"url\(\s*[\"']?([^\"')]+)")
@@ -218,6 +221,8 @@ class _Reader:
                         elif tag == "option" and self._list and "selected" in known:
                             self._list[2].append(known.get("value", element.text or ""))
                             attributes = [pair for pair in attributes if pair[0] != "selected"]
+                        elif _opens(known):
+                            attributes = [pair for pair in attributes if pair[0] != "checked"]
                         self._is_picture = tag in _PICTURES
                         self._may_be_chosen = (
                             tag == "option" or known.get("type", "").lower() in _CHOICES
@@ -360,8 +365,15 @@ def _path(url: str) -> str:
     return url.partition("?")[0].rstrip("/")
 
 
+def _opens(attributes: dict[str, str]) -> bool:
+    """Whether an element is a choice that nobody sees or sends: it opens a part of the page, or not."""
+    if "checked" not in attributes or attributes.get("name"):
+        return False
+    return "hidden" in attributes or bool(HIDDEN.search(attributes.get("style", "")))
+
+
 def _declares(tag: str, attributes: dict[str, str]) -> bool:
-    """Whether the page says here what it is, and to robots whether to index it."""
+    """Whether the page says here what it is, how it is laid out, and to robots whether to index it."""
     if tag == "link":
-        return not _OWN_LINKS.isdisjoint(attributes.get("rel", "").lower().split())
+        return not _NO_LINKS.isdisjoint(attributes.get("rel", "").lower().split())
     return tag == "meta" and _name_of(attributes) in _OWN_URLS | _ROBOTS
