@@ -12,8 +12,13 @@ from twisted.internet.defer import Deferred
 
 from scrapy_urlnorm.crawl.online import whole_pages
 from scrapy_urlnorm.crawl.online.tables import same_content
-from scrapy_urlnorm.crawl.online.verdicts import LARGEST_FILE, is_comparable
-from scrapy_urlnorm.crawl.online.whole_pages import LARGEST_READ, Shown, shown_in_crawl
+from scrapy_urlnorm.crawl.online.whole_pages import (
+    LARGEST_FILE,
+    LARGEST_READ,
+    Shown,
+    is_comparable,
+    shown_in_crawl,
+)
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.site_rules import SiteRule
@@ -345,7 +350,8 @@ def test_a_link_that_the_audited_page_alone_has_stays_unknown(links, said):
         return "".join(f'<a href="{link}{sid}">go</a>' for link in links.format(n, 0).split())
 
     def download(request):
-        crawl.schedule(Request(f"{BASE}/only?to=0&sid=1"))
+        if crawl.schedule(Request(f"{BASE}/only?to=0&sid=1")):
+            crawl.leave()
         return page_of(request, shown(request.url))
 
     crawl.download = download
@@ -380,6 +386,29 @@ def test_a_test_of_the_end_waits_until_the_crawl_knows_what_its_page_links_to(mo
     assert learner._verdicts.decide_open()
     assert verdicts(crawl) == [1, 0, 0]
     assert not learner._verdicts.decide_open()
+    crawl.close()
+
+
+@pytest.mark.parametrize("is_last", [False, True])
+def test_a_page_that_moves_waits_for_its_links_too(is_last):
+    """It takes second fetches to see that it differs in nothing else."""
+    crawl, turns = Parts(has_miner=False, URLNORM_LEARN="content"), iter(range(9))
+
+    def shown(url):
+        carried = "&amp;sid=1" if "sid" in url else ""
+        return f'{next(turns)} visitors <a href="/q?page=2{carried}">next</a>'
+
+    crawl.download = lambda request: page_of(request, shown(request.url))
+    assert crawl.fetch(PAGE, shown(PAGE)) == "fetched"
+    narrow = {"kind": "drop-param", "param": "sid", "when": {"no": "page"}}
+    crawl.found(SiteRule(site="shop.test", source="content", support=400, **narrow))
+    audit = Request(f"{PAGE}?sid=1")
+    crawl.schedule(audit)
+    crawl.leave()
+    if not is_last:
+        crawl.schedule(Request(f"{BASE}/other"))
+    crawl.arrive(audit, shown(audit.url))
+    assert verdicts(crawl) == ([0, 1, 0] if is_last else [0, 0, 1])
     crawl.close()
 
 

@@ -29,8 +29,13 @@ from scrapy_urlnorm.crawl.online.rules import RuleRegistry
 from scrapy_urlnorm.crawl.online.safe_points import SafePoints, new_slice
 from scrapy_urlnorm.crawl.online.suppression import Suppression
 from scrapy_urlnorm.crawl.online.tables import Pages
-from scrapy_urlnorm.crawl.online.verdicts import Verdicts, is_comparable
-from scrapy_urlnorm.crawl.online.whole_pages import Shown, WholePages, shown_in_crawl
+from scrapy_urlnorm.crawl.online.verdicts import Verdicts
+from scrapy_urlnorm.crawl.online.whole_pages import (
+    Shown,
+    WholePages,
+    is_comparable,
+    shown_in_crawl,
+)
 from scrapy_urlnorm.crawl.online.yields import Yields
 from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.exceptions import StoreError

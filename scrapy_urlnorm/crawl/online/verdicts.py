@@ -21,22 +21,17 @@ from enum import Enum
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from scrapy.http import HtmlResponse
-
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.tables import Page, same_content
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
 from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
-from scrapy_urlnorm.logs.observation import LEAST_FILE
 from scrapy_urlnorm.logs.whole import referer_of
 from scrapy_urlnorm.report.filtered import SUPPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    from scrapy.http import Response
 
     from scrapy_urlnorm.crawl.frontier import CrawlFrontier, Fetches
     from scrapy_urlnorm.crawl.online.audits import Audit, Audits
@@ -49,9 +44,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.crawl.online.yields import Other
 
-#: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
-#: always fetched.
-LARGEST_FILE = 16 * 1024 * 1024
 #: How many times a page and its representative are fetched in turns; and at most, where they differ
 #: in what moves on some pages of their family at a fetch: both may have held still by chance.
 _TURNS, _MOST_TURNS = 2, 5
@@ -72,13 +64,6 @@ class Verdict(Enum):
     AGREES = "agrees"
     DIFFERS = "differs"
     UNSTABLE = "unstable"  #: one of them has changed by itself, so nothing is proved
-
-
-def is_comparable(response: Response) -> bool:
-    """Return whether a page has a content to compare, or a file that is neither small nor huge."""
-    if isinstance(response, HtmlResponse):
-        return True
-    return LEAST_FILE <= len(response.body) <= LARGEST_FILE
 
 
 @dataclass(eq=False)
@@ -208,12 +193,8 @@ class Verdicts:
             self._with_files[site].append((audit, found))
             if len(self._with_files[site]) == 1:
                 self.frontier.fetch("files", site, self._fetch_files(site, pairs))
-        elif self._goes_on(found) and self.whole_pages.same_but_for_links(found, [before]):
-            # The crawl may get to know what it links to.
-            if audit.is_drawn:
-                self._open.append((audit, found))
-            else:
-                self.say(audit, Verdict.UNSTABLE)
+        elif self._goes_on(found) and self._waits_for_links(audit, found, [before]):
+            pass
         elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
             self.say(audit, Verdict.DIFFERS)  # to ask for it again might do something
         elif looks_like_an_act(page.url):
@@ -236,6 +217,16 @@ class Verdicts:
             waiting = self._with_files.pop(site)
         for audit, found in waiting:
             self.page(audit, found)
+
+    def _waits_for_links(self, audit: Audit, found: Shown, fetches: Sequence[Shown]) -> bool:
+        """Return whether a page differs in links alone that the crawl may get to know; take note of it."""
+        if not self.whole_pages.same_but_for_links(found, fetches):
+            return False
+        if audit.is_drawn:
+            self._open.append((audit, found))
+        else:
+            self.say(audit, Verdict.UNSTABLE)
+        return True
 
     def _goes_on(self, found: Shown) -> bool:
         """Whether there are other requests. A queue that is empty may fill with what is under way."""
@@ -297,9 +288,11 @@ class Verdicts:
             del self._waiting[key]
         fetches = [] if now is None else [now]
         for audit, found in waiting:
-            said = Verdict.UNSTABLE
+            said: Verdict | None = Verdict.UNSTABLE
             if fetches:
                 said = yield from self._in_turns(page, audit, found, before, fetches)
+            if said is None:
+                continue
             # That it is what the representative has become, and was not before, proves no rule.
             proves = not audit.match.rules and self.names.are_one(before, now or before)
             has_changed = before.content and not self._has_stayed(before, *fetches)
@@ -316,8 +309,11 @@ class Verdicts:
 
     def _in_turns(
         self, page: Page, audit: Audit, found: Shown, before: Shown, fetches: list[Shown]
-    ) -> Fetches[Verdict]:
-        """Decide about a page: it and its representative are fetched in turns, as long as it pays."""
+    ) -> Fetches[Verdict | None]:
+        """Decide about a page: it and its representative are fetched in turns, as long as it pays.
+
+        ``None`` says that it waits until the crawl knows what the page links to.
+        """
         is_act = looks_like_an_act(found.url) or found.has_expiring_links  # not asked for again
         request = None if found.response is None else found.response.request
         asked = asked_for(found.url) if request is None else Asked(request)
@@ -354,6 +350,8 @@ class Verdicts:
             is_chance = self.whole_pages.may_be_chance(fetches[-1], shown[-1])
             if not is_chance and (holds_still or turn + 1 >= _TURNS):
                 break
+        if self.frontier.queued() and self._waits_for_links(audit, found, fetches):
+            return None
         return self._other(page, audit, found, before, *fetches)
 
     def _other(

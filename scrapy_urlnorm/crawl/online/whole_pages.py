@@ -20,6 +20,7 @@ from scrapy_urlnorm.learning.media import may_expire
 from scrapy_urlnorm.logs.comparison import NEARLY_ALL, SOME, Movement, is_same
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.nodes import carried, with_chosen, without_carried
+from scrapy_urlnorm.logs.observation import LEAST_FILE
 from scrapy_urlnorm.logs.page_identity import shown_by
 from scrapy_urlnorm.logs.whole import Node, Whole, copy_of, referer_of, whole_of
 
@@ -43,6 +44,9 @@ CREATE INDEX IF NOT EXISTS body_of_site ON body (site, id);
 #: Bytes of a page whose text is read while the event loop waits. A larger page is known by its
 #: bytes: that its text equals another is not noticed, so it is fetched.
 LARGEST_READ = 300_000
+#: Bytes of what is no HTML whose digest is made while the event loop waits. What is larger is
+#: always fetched.
+LARGEST_FILE = 16 * 1024 * 1024
 #: So many pages, those that came last, are kept; how many more there may be for a while.
 MAX_BODIES, _FORGOTTEN = 20_000, 500
 _MAX_FAMILIES = 2_000
@@ -61,6 +65,13 @@ _MAX_PAIRS = 8  #: of long pages that wait until somebody asks what changes
 
 def shown_in_crawl(response: Response) -> tuple[Identity | None, list[Block] | None]:
     return shown_by(response, LARGEST_READ)
+
+
+def is_comparable(response: Response) -> bool:
+    """Return whether a page has a content to compare, or a file that is neither small nor huge."""
+    if isinstance(response, HtmlResponse):
+        return True
+    return LEAST_FILE <= len(response.body) <= LARGEST_FILE
 
 
 def is_page(response: Response | None) -> TypeGuard[HtmlResponse]:
