@@ -126,6 +126,16 @@ def test_what_comes_and_goes_is_no_content_where_it_stays():
     assert movement.explains(page(texts[2]), page(texts[5]), key_of)
 
 
+def test_a_uuid_is_one_word_whatever_digits_it_has():
+    said = "<label for=note-58-{}>open</label>".format
+    fetches = map(
+        said, ("36e74184-28e8-4be2-82ad-89e4b759967b", "3f4c2d3c-1a2b-4bb1-9e3d-5fc24d98b0b0")
+    )
+    found = said("69436383-3570-4381-9226-045483657123")
+    assert same(found, *(shown := [*fetches]))
+    assert not same(found.replace("58", "59"), *shown)
+
+
 def test_of_a_link_that_changes_in_a_word_the_others_count():
     text = '<a href="/files/{}.pdf?signed={}">file</a>'
     shown = [text.format("tea", number) for number in (1, 2)]

@@ -26,8 +26,9 @@ _LONGEST_OWN = 2_000
 #: What comes after an address: no more of it, but for a fragment, or the end of a sentence.
 _END = r"(?=[.,:;!?]*(?:[\s\"'<>()\[\]{}|\\^`#]|\Z))"
 _LEADS_BACK = re.compile(r"=(?:https?:|https?%3A)?(?:/|%2F)|%3D", re.IGNORECASE).search
-#: Words of a text, and the signs between them: a time or a date is one.
-_WORDS = re.compile(r"\d+(?:[.,:/-]\d+)*(?!\w)|\w+|\W").findall
+#: Words of a text, and the signs between them: a time, a date or a UUID is one.
+_UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_WORDS = re.compile(rf"(?i:{_UUID})(?!\w)|\d+(?:[.,:/-]\d{{1,4}})*(?!\w)|\w+|\W").findall
 
 
 class Leads(NamedTuple):
