@@ -107,15 +107,14 @@ class Families:
         family = family_of(arrival.url)
         if arrival.audit is None:
             self._add(arrival.site, family, is_duplicate=not is_new)
-        if is_new and not self._says_something(family, arrival):
-            self._repeating.add(family)
-            is_new = False
-        if is_new:
+        if is_new and self._says_something(family, arrival):
             self._begin_anew(family)
             if arrival.leading:
                 self._begin_anew(family_of(arrival.leading))
         elif arrival.audit is None and (family in self._barren or len(self._barren) < MAX_FAMILIES):
             self._barren[family] = self._barren.get(family, 0) + 1
+            if is_new:
+                self._repeating.add(family)
             if family in self._said:
                 self._said[family] += 1
             self._write(family)
@@ -128,10 +127,10 @@ class Families:
         It does if it is of a family that the spider gets items of, unless its family led to it; and so
         does any, where the rest of a family is to be dropped.
         """
-        if arrival.blocks is None or not arrival.leading:
+        if not arrival.leading:
             return True
         is_wanted = family in self._giving or self._limit is not None
-        is_new = self.novelty.is_new(family, arrival.blocks, arrival.leading)
+        is_new = self.novelty.is_new(family, arrival.fingerprint, arrival.leading)
         return is_new or (is_wanted and family_of(arrival.leading) != family)
 
     def gives_items(self, url: str) -> None:

@@ -22,7 +22,7 @@ from scrapy_urlnorm.crawl.online.families import Families
 from scrapy_urlnorm.crawl.online.held import HeldRequests
 from scrapy_urlnorm.crawl.online.keys import ClusterKeys
 from scrapy_urlnorm.crawl.online.mining import Mining
-from scrapy_urlnorm.crawl.online.names import Names
+from scrapy_urlnorm.crawl.online.names import Names, steps_of
 from scrapy_urlnorm.crawl.online.novelty import Novelty
 from scrapy_urlnorm.crawl.online.pairs import Arrival, Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.rules import RuleRegistry
@@ -307,7 +307,7 @@ class Learner:
             *(site, url, fingerprint, response.status, content),
             asked.may_represent and (content is not None or not learns),
             *(said, page, audit),
-            *(blocks, original, referer_of(response)),
+            *(steps_of(blocks), original, referer_of(response)),
         )
         self._arrivals.add(arrival)
         self._arrivals.settle()

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.crawl.online.names import steps_of
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
 from scrapy_urlnorm.learning.media import looks_like_an_act
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.tables import Page
     from scrapy_urlnorm.crawl.online.whole_pages import WholePages
     from scrapy_urlnorm.crawl.requests import Asked
-    from scrapy_urlnorm.logs.blocks import Block
     from scrapy_urlnorm.logs.page_identity import Identity
 
 #: No page is fetched twice on a site with fewer pages than this.
@@ -157,13 +155,9 @@ class Arrival(NamedTuple):
     said: Said
     page: Page | None  #: if it may be a representative
     audit: Audit | None
-    blocks: list[Block] | None
+    steps: int  #: how long it takes to name it, see `names.steps_of`
     original: bytes | None  #: fingerprint of the page of which it declares to be a copy
     leading: str  #: the URL of the page that led to it; "" where that is not known
-
-    @property
-    def steps(self) -> int:
-        return steps_of(self.blocks)
 
 
 class Arrivals:

@@ -193,8 +193,9 @@ class Verdicts:
             self._with_files[site].append((audit, found))
             if len(self._with_files[site]) == 1:
                 self.frontier.fetch("files", site, self._fetch_files(site, pairs))
-        elif self._goes_on(found) and self._waits_for_links(audit, found, [before]):
-            pass
+        elif self._goes_on(found) and self.whole_pages.same_but_for_links(found, [before]):
+            if (said := self._until_known(audit, found)) is not None:
+                self.say(audit, said)
         elif before.has_expiring_links or (audit.veto and looks_like_an_act(page.url)):
             self.say(audit, Verdict.DIFFERS)  # to ask for it again might do something
         elif looks_like_an_act(page.url):
@@ -218,15 +219,12 @@ class Verdicts:
         for audit, found in waiting:
             self.page(audit, found)
 
-    def _waits_for_links(self, audit: Audit, found: Shown, fetches: Sequence[Shown]) -> bool:
-        """Return whether a page differs in links alone that the crawl may get to know; take note of it."""
-        if not self.whole_pages.same_but_for_links(found, fetches):
-            return False
-        if audit.is_drawn:
-            self._open.append((audit, found))
-        else:
-            self.say(audit, Verdict.UNSTABLE)
-        return True
+    def _until_known(self, audit: Audit, found: Shown) -> Verdict | None:
+        """Return what is said of a page before the crawl knows its links; ``None`` if that waits."""
+        if not audit.is_drawn:
+            return Verdict.UNSTABLE
+        self._open.append((audit, found))
+        return None
 
     def _goes_on(self, found: Shown) -> bool:
         """Whether there are other requests. A queue that is empty may fill with what is under way."""
@@ -350,8 +348,8 @@ class Verdicts:
             is_chance = self.whole_pages.may_be_chance(fetches[-1], shown[-1])
             if not is_chance and (holds_still or turn + 1 >= _TURNS):
                 break
-        if self.frontier.queued() and self._waits_for_links(audit, found, fetches):
-            return None
+        if self.frontier.queued() and self.whole_pages.same_but_for_links(found, fetches):
+            return self._until_known(audit, found)
         return self._other(page, audit, found, before, *fetches)
 
     def _other(
