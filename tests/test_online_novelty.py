@@ -10,10 +10,11 @@ from online_parts import crawls, page_of
 from scrapy import Request
 
 from scrapy_urlnorm.crawl.online.families import BARREN
+from scrapy_urlnorm.crawl.online.novelty import _SEVERAL
 
 HOST = "http://shop.test"
 MONTHS, WORDS = [*month_name][1:], ascii_lowercase[:16]
-ENOUGH = len(MONTHS) + BARREN
+ENOUGH = _SEVERAL * len(MONTHS) + BARREN
 
 
 @pytest.fixture
@@ -66,7 +67,7 @@ def test_a_calendar_goes_last(begun):
 def test_the_rest_of_a_calendar_is_dropped_where_a_limit_says_so(begun):
     parts = begun(URLNORM_FAMILY_LIMIT=20)
     parts.download = lambda request: page_of(request, month(int(request.url.rpartition("=")[2])))
-    see_months(parts, 40)
+    see_months(parts, ENOUGH - BARREN + 25)
     assert parts.stats["limited"] == 1
     parts.fetch(f"{HOST}/cal?n=5000")
     assert parts.stats["dropped"] == 1
@@ -97,6 +98,17 @@ def test_what_says_something_each_month_does_not(begun, said):
     parts = begun()
     see_months(parts, ENOUGH, said=said)
     assert not is_last(parts, "cal?n=5000")
+
+
+def test_older_versions_of_pages_do_not(begun):
+    """One or two other pages of the family show their lines, and the page that leads to them none."""
+    parts = begun()
+    for version in (3, 2, 1):
+        for n in range(BARREN + 10):
+            name = chr(97 + n // 26) + chr(97 + n % 26)
+            text = lines(*(f"{word} of {name}" for word in WORDS), f"version {version}")
+            sees(parts, f"{HOST}/v{version}/{name}", text, HOST)
+    assert not parts.learner.barren
 
 
 def test_what_leads_to_something_new_does_not(begun):

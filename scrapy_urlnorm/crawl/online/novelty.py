@@ -1,8 +1,8 @@
 """Novelty: whether a page says anything that was not read before.
 
 The months of a calendar have a content each, and yet bring nothing: what such a page shows stood on
-the page that links to it, or on pages of its family, up to digits. So it is with the months of a
-calendar beside an article, under as many URLs for each article.
+the page that links to it, or on several pages of its family, up to digits. So it is with the months
+of a calendar beside an article, under as many URLs for each article.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Families whose lines are remembered, lines of one, and pages of which they are. A page with more
 #: lines is new.
 _MAX_FAMILIES, _MAX_LINES, _MAX_PAGES = 60, 4_000, 200
+#: So many pages of a family that show a line: what one or two do may be older versions of a page.
+_SEVERAL = 3
 #: Lines of a page of which the digits alone are new, as a share: more of them are figures.
 _FIGURES = 0.1
 
@@ -41,7 +43,7 @@ class Novelty:
     keys: ClusterKeys
 
     def __post_init__(self) -> None:
-        self._families: OrderedDict[str, dict[int, None]] = OrderedDict()
+        self._families: OrderedDict[str, dict[int, int]] = OrderedDict()
         self._pages = BoundedCache(self._lines_of, most=_MAX_PAGES, longest=20)
 
     def is_new(self, family: str, fingerprint: bytes, leading: str) -> bool:
@@ -54,12 +56,11 @@ class Novelty:
         if len(self._families) > _MAX_FAMILIES:
             self._families.popitem(last=False)
         new, figures = (
-            sum(1 for line in found if line not in read and line not in before)
+            sum(1 for line in found if read.get(line, 0) < _SEVERAL and line not in before)
             for found in (lines.shapes, lines.exact)
         )
         for line in lines.exact | lines.shapes:
-            read.pop(line, None)
-            read[line] = None
+            read[line] = read.pop(line, 0) + 1
         for line in [*islice(read, max(0, len(read) - _MAX_LINES))]:
             del read[line]
         return new > 0 or figures > _FIGURES * len(lines.exact)
