@@ -136,6 +136,15 @@ def test_a_uuid_is_one_word_whatever_digits_it_has():
     assert not same(found.replace("58", "59"), *shown)
 
 
+def test_a_token_is_one_word_whatever_hyphens_it_has():
+    said = '<script>nonce = "{}", page = {}</script>'.format
+    tokens = "Um5gh75ue0F0lkD0vvNgoYvnJHYK0aTl", "Pk4XwzdYugfcx6_VWI8v12jUr3TVC5jw"
+    found = "LnSSoR2Jrn8qt-nDqJH_FFSkQH5-hGEP"
+    shown = [said(token, 1) for token in tokens]
+    assert same(said(found, 1), *shown)
+    assert not same(said(found, 2), *shown)
+
+
 def test_of_a_link_that_changes_in_a_word_the_others_count():
     text = '<a href="/files/{}.pdf?signed={}">file</a>'
     shown = [text.format("tea", number) for number in (1, 2)]

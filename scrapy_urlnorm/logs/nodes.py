@@ -26,9 +26,11 @@ _LONGEST_OWN = 2_000
 #: What comes after an address: no more of it, but for a fragment, or the end of a sentence.
 _END = r"(?=[.,:;!?]*(?:[\s\"'<>()\[\]{}|\\^`#]|\Z))"
 _LEADS_BACK = re.compile(r"=(?:https?:|https?%3A)?(?:/|%2F)|%3D", re.IGNORECASE).search
-#: Words of a text, and the signs between them: a time, a date or a UUID is one.
+#: Words of a text, and the signs between them: a time, a date, a UUID or a token drawn at random is
+#: one. In base64 for URLs a hyphen stands for six bits.
+_TOKEN = r"(?=[\w-]{0,39}\d)(?=[\w-]{0,39}[A-Z])(?=[\w-]{0,39}[a-z])[\w-]{20,}"
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_WORDS = re.compile(rf"(?i:{_UUID})(?!\w)|\d+(?:[.,:/-]\d{{1,4}})*(?!\w)|\w+|\W").findall
+_WORDS = re.compile(rf"(?i:{_UUID})(?!\w)|{_TOKEN}|\d+(?:[.,:/-]\d{{1,4}})*(?!\w)|\w+|\W").findall
 
 
 class Leads(NamedTuple):
