@@ -93,6 +93,8 @@ def _name(number):
         ({"raw": "raw {}"}, set()),
         ({"edit": "not allowed", "raw": "raw {}"}, {"not allowed"}),  # it looks like an act
         ({"info": "nothing", "raw": "raw {}"}, set()),  # one form may be empty
+        ({"UserLogin": "Who are you?", "raw": "raw {}"}, {"Who are you?"}),  # or a login
+        ({"UserLogins": "nothing", "raw": "raw {}"}, set()),
         ({"info": "no", "diff": "no", "raw": "raw {}"}, {"no"}),
         ({"info": "no", "diff": "no", "raw": "no"}, set()),  # most of the site: it is down
     ],

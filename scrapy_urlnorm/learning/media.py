@@ -15,9 +15,9 @@ URL but those of its rule, and the first audit that finds another page opens it.
 There are *doors* without a password, too: a visitor who may not edit gets one page at
 ``/ANY?action=edit`` and ``/ANY?action=subscribe``. An empty day, or a search that finds nothing,
 stands at some URLs of one form, beside others of it that show more. So a door stands at *every* URL
-of its form, and at more than one form; or at one that looks like an act, which shows a visitor
-nothing else. A site that is down shows one page everywhere: a door stands beside as many pages that
-are none.
+of its form, and at more than one form; or at one that looks like an act or a login, which shows a
+visitor nothing else. A site that is down shows one page everywhere: a door stands beside as many
+pages that are none.
 """
 
 from __future__ import annotations
@@ -51,6 +51,11 @@ _ACT = re.compile(
     r"|vote|rate|like|dislike|follow|unfollow|(?:un)?subscribe|add|buy|order(?!=)|checkout|basket"
     r"|cart|mark|read=|confirm|accept|approve|reject|report|send|submit|post=(?!\d)|edit|update"
     r"|save|create|reset|cancel|ban|lock|move|merge|upload|watch|unwatch|favou?rite|download)(?:[^a-z]|$)",
+    re.IGNORECASE,
+)
+#: What a place is called at which visitors say who they are.
+_LOGIN = re.compile(
+    r"(?:\b|_|user)(?:log-?_?[io]n|sign-?_?(?:in|up|on)|register|registration)(?:\b|_)",
     re.IGNORECASE,
 )
 #: A parameter that makes a link good for a while only.
@@ -110,15 +115,19 @@ def doors(pages: Sequence[tuple[str, str]]) -> set[str]:
         )
         contents[form].add(content)
         urls[form].add(url)
-    forms: defaultdict[str, list[set[str]]] = defaultdict(list)
+    forms: defaultdict[str, list[tuple[str, ...]]] = defaultdict(list)
     for form, found in contents.items():
         if len(found) == 1 and len(urls[form]) >= _URLS:
-            forms[next(iter(found))].append(urls[form])
+            forms[next(iter(found))].append(form)
     return {
         content
         for content, of in forms.items()
         if sizes[content] <= len(pages) / 2
-        and (len(of) >= _FORMS or all(map(looks_like_an_act, of[0])))
+        and (
+            len(of) >= _FORMS
+            or _LOGIN.search(" ".join(of[0][1:]))  # not the host
+            or all(map(looks_like_an_act, urls[of[0]]))
+        )
     }
 
 
