@@ -82,6 +82,14 @@ class Pages:
         more, contested = self.aliases.names((key, HOST + url), content, keyed, self.contents.get)
         return doubts + more, contested
 
+    def arrives_beside(self, url, content):
+        self.contents[url.encode()] = content
+        self.aliases.arrives(url.encode(), content)
+        keyed = [
+            (link.url.removeprefix(HOST).encode(), link) for link in self.aliases.beside(HOST + url)
+        ]
+        self.aliases.names((url.encode(), HOST + url), content, keyed, self.contents.get)
+
     def accept(self, votes=VOTES):
         for number in range(votes):
             self.arrives(f"/t/{number}", f"content {number}", f"/t/{number}?post={number}")
@@ -149,6 +157,29 @@ def test_what_pages_of_two_contents_name_stands_for_neither():
     assert pages.stands_for("/t/7?post=7") == "/t/7"
     assert pages.arrives("/t/8", "eight", "/t/7?post=7") == ([], [f"{HOST}/t/7?post=7"])
     assert pages.stands_for("/t/7?post=7") is None
+
+
+def test_what_lies_beside_a_page_lies_beside_its_other_names():
+    """Seven threads, each under the names of its three mails; beside each, the thread as a file."""
+    pages = Pages()
+    for number in range(VOTES + 2):
+        one, *others = [f"/list/{number}{mail}@b" for mail in "xyz"]
+        for mail in (one, others[0]):
+            pages.arrives(f"{mail}/T/", f"thread {number}")
+        links = [f"{mail}/T/" for mail in (one, *others)]
+        pages.arrives(f"{one}/T/", f"thread {number}", *links)
+        for view, is_same in (("t.gz", True), ("raw", False), ("2.txt", True)):
+            for mail in (others[0], one):
+                url = f"{HOST}{mail}/{view}"
+                beside = [link.url.removeprefix(HOST) for link in pages.aliases.beside(url)]
+                assert (f"{others[1]}/{view}" in beside) == (view != "2.txt")
+                what = f"{view} {number}" + mail * (not is_same)
+                pages.arrives_beside(url.removeprefix(HOST), what)
+    assert pages.stands_for("/list/6z@b/t.gz") in ("/list/6x@b/t.gz", "/list/6y@b/t.gz")
+    assert pages.stands_for("/list/6z@b/raw") is None
+    pages.arrives("/t/5", "five", "/p/5")
+    assert not list(pages.aliases.beside(f"{HOST}/t/all"))  # /t/ is the folder of many pages
+    assert pages.stands_for("/list/6z@b/2.txt") is None
 
 
 def test_memory_is_bounded(monkeypatch):

@@ -6,6 +6,7 @@ Each site is a forum of topics with posts. A topic names its posts: ``<p id=p7><
 from __future__ import annotations
 
 import html
+from collections import Counter
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -14,10 +15,13 @@ from loopback import Reply, Site, crawl, redirect
 from simulation.plan import Plan
 from simulation.walk import Walk
 
+from scrapy_urlnorm.learning.aliases import VOTES
+
 HOST = "http://forum.test"
 HOME = f"{HOST}/"
 TOPICS = range(25)
 POSTS = range(4)
+THREADS = range(60)
 #: Without rules from equal pages, which would say of all posts what names say of each.
 NAMES_ALONE = {"URLNORM_LEARN": "redirects"}
 
@@ -138,6 +142,27 @@ class Lines(Forum):
         return doc(f"file {number} {post}", names(links))
 
 
+class MailArchive(Forum):
+    """A thread is shown under the name of each of its mails, and beside it lies a file of it."""
+
+    def __call__(self, url):
+        mail, *view = urlsplit(url).path.split("/")[2:] or [""]
+        if not mail:
+            mails = [f"{HOST}/list/m{each}x{post}/" for post in POSTS for each in THREADS]
+            return doc("home", linked(*mails))
+        thread = mail[1:].partition("x")[0]
+        mails = [(f"{HOST}/list/m{thread}x{post}/T/", f"p{post}") for post in POSTS]
+        if view == ["T", ""]:
+            return doc(f"thread {thread}", names(mails))
+        if view == ["thread.gz"]:
+            return Reply(
+                200, f"The file of {thread}".encode() * 100, {"Content-Type": "text/plain"}
+            )
+        if view == ["raw"]:
+            return Reply(200, f"The mail {mail}".encode() * 100, {"Content-Type": "text/plain"})
+        return doc(f"mail {mail}", linked("T/", "thread.gz", "raw"))
+
+
 def visit(forum, **settings):
     """Crawl *forum* in virtual time, one page after the other."""
     found = Walk(forum, HOME, Plan(1, concurrency=1), **settings).crawl()
@@ -195,6 +220,16 @@ def test_what_is_not_the_page_is_fetched(forum):
     assert "learned/suppressed" not in result.counts
     posts = {post_url(topic, post) for topic in TOPICS for post in POSTS}
     assert posts <= set(result.sent)
+
+
+def test_a_file_beside_a_page_is_that_beside_its_other_names():
+    """All mails are fetched, and what is theirs alone; a file of each thread, and few more."""
+    result = visit(MailArchive(), **NAMES_ALONE | {"URLNORM_LEARN": "content"})
+    sent = Counter(url.rpartition("/")[2] for url in result.sent)
+    assert sent["raw"] == len(THREADS) * len(POSTS)
+    files = [url for url in result.sent if url.endswith("thread.gz")]
+    assert len({url.partition("x")[0] for url in files}) == len(THREADS)
+    assert len(files) <= len(THREADS) + VOTES + result.counts["learned/audits_agreed"]
 
 
 def test_what_an_audit_finds_wrong_comes_back():

@@ -8,6 +8,9 @@ named it, either they have the same content or not. A pattern that five contents
 accepted, one that is wrong once is dead on this site. A vote costs nothing, as both pages are
 fetched in any case.
 
+If the page is ``/ID/thread/``, and another name of it ``/OTHER/thread/``, then ``/ID/thread.gz``
+*claims* that ``/OTHER/thread.gz`` shows the same: what lies beside a page lies beside its names.
+
 An *alias* is one exact pair: the key of U, and that of the page which named it. It holds while its
 pattern does and no page of other content claims the same U (then U is *contested*).
 
@@ -18,7 +21,7 @@ cannot hold aliases: only a crawl has them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
@@ -40,6 +43,9 @@ MAX_PATTERNS = 1_000
 MAX_NAMES = 30_000
 MAX_PLACES = 30_000
 MAX_CLAIMS = 8
+#: The first segment of a path, of a URL that is split at each slash.
+_FIRST_FOLDER = 3
+_MAX_FOLDERS = 200  #: of the names of one page
 _MAX_EXAMPLES = 2
 _MAX_VOTES = 500
 #: Where pages change by themselves, one vote against a pattern is tolerated for so many for it.
@@ -47,6 +53,8 @@ _TOLERATED = 5
 
 _HEX = re.compile(r"[0-9a-f]{12,}")
 _DIGITS = re.compile(r"\d+")
+#: What lies beside a page: a view of it, or a file. With digits, it is one of many such.
+_VIEW = re.compile(r"[A-Za-z._/-]{1,20}")
 _SHORT_NAME = re.compile(r"[A-Za-z:_-]{0,20}(?:#|<hash>)?[a-z]?")
 _PAGE_NUMBER = re.compile(
     r"(?:^|[/&?])(?:comment-)?(?:page|paged|cpage|start|offset|pg|p)[=/-]?(\d+)(?=/|&|$)",
@@ -59,7 +67,7 @@ class Link(NamedTuple):
 
     url: str
     look: tuple[str, ...]  #: the same for all links of one pattern and of its sibling
-    place: str | None  #: the name of the element it leads to; ``None`` for a short link
+    place: str | None  #: the name of the element it leads to, if it leads to one
 
 
 def permalink(page: str, url: str, name: str) -> Link:
@@ -92,6 +100,19 @@ def shortlink(page: str, url: str) -> Link | None:
         return None
     shapes = (_shape(each.path, keeps_first=False) for each in (of_page, of_link))
     return Link(url, ("shortlink", of_link.host or "", *shapes, _names(_params(of_link))), None)
+
+
+def _folders(page: str, name: str) -> tuple[str, str] | None:
+    """Return the folders of a page and of its other name, if nothing else tells their URLs apart."""
+    one, two = (url.partition("?") for url in (page, name))
+    ours, theirs = one[0].split("/"), two[0].split("/")
+    differ = [at for at, pair in enumerate(zip(ours, theirs, strict=False)) if len({*pair}) > 1]
+    if one[1:] != two[1:] or len(ours) != len(theirs) or len(differ) != 1:
+        return None
+    end = differ[0] + 1
+    if end <= _FIRST_FOLDER or not _VIEW.fullmatch("/".join(ours[end:])):
+        return None
+    return "/".join((*ours[:end], "")), "/".join((*theirs[:end], ""))
 
 
 def _end(url: Url) -> str:
@@ -162,6 +183,8 @@ class Pattern:
         if self.look[0] == "shortlink":
             _, host, page, path, query = self.look
             return f"short links {host}{path}{query} of pages {page}"
+        if self.look[0] == "beside":
+            return f"{self.look[1]} beside what {replace(self, look=self.look[2:])} show"
         _, host, *_, path, query, place = self.look
         of_page = " of the page itself" if "same path" in self.look else ""
         often = "" if self.is_single else ", at places that many pages have"
@@ -198,6 +221,9 @@ class SiteAliases:
         self._patterns: dict[tuple[tuple[str, ...], bool], Pattern] = {}
         self._claims: dict[bytes, tuple[Claim, ...]] = {}  # by the key of the name
         self._places: dict[str, str | None] = {}  # the one content that has it; None: several
+        #: By the folder of a name of a page, those of all its names, and what they look like. A later
+        #: run learns them anew.
+        self._folders: dict[str, dict[str, tuple[str, ...]]] = {}
         #: Whether its pages change by themselves: then a name may be wrong, and one vote kills none.
         self.is_restless = False
         #: Patterns that were accepted, or were and are dead, for the owner to take out.
@@ -252,6 +278,15 @@ class SiteAliases:
     def is_named(self, key: bytes) -> bool:
         return key in self._claims
 
+    def beside(self, url: str) -> Iterator[Link]:
+        """Yield *url* in the folders of the other names of a page, if it lies beside that page."""
+        at = -1
+        while self._folders and (at := url.find("/", at + 1)) >= 0:
+            folder, rest = url[: at + 1], url[at + 1 :]
+            others = self._folders.get(folder, {}) if _VIEW.fullmatch(rest) else {}
+            for other, look in others.items():
+                yield Link(other + rest, ("beside", rest, *look), None)
+
     # --- claims and votes -------------------------------------------------------------------
 
     def names(
@@ -288,6 +323,13 @@ class SiteAliases:
                 doubts += self._vote(claim, key, found)
             if self._add(key, claim):
                 contested.append(link.url)
+            folders = _folders(page[1], link.url) if link.place else None
+            if folders is not None and len(self._folders) < MAX_NAMES:
+                known = dict.fromkeys(folders, link.look)
+                for each in folders:
+                    known |= self._folders.get(each, {})
+                if len(known) <= _MAX_FOLDERS:
+                    self._folders |= dict.fromkeys(known, known)
         return doubts, contested
 
     def arrives(self, key: bytes, content: str | None) -> list[Doubt]:

@@ -15,7 +15,7 @@ from scrapy.http import HtmlResponse
 from scrapy_urlnorm.crawl.online.tables import Reason
 from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.learning.aliases import Link, SiteAliases, permalink, shortlink
-from scrapy_urlnorm.logs.page_identity import MAX_BYTES, canonical_of
+from scrapy_urlnorm.logs.page_identity import FILE, MAX_BYTES, canonical_of
 from scrapy_urlnorm.logs.self_links import names_of
 from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.text import logger_of
@@ -110,6 +110,7 @@ class PageAliases:
             if not links:
                 return _NOTHING
             known = self._new_site(site)
+        links += known.beside(asked.url)
         keys = tuple(map(self.keys.fingerprint_of, (*asked.redirects, asked.url)))
         open_links = [link for link in links if known.is_open(link.look)]
         keyed = [(self.keys.fingerprint_of(link.url), link) for link in open_links]
@@ -146,9 +147,9 @@ class PageAliases:
         site = self._sites.get(said.site)
         if site is None or content is None or not said.counts:
             return []
-        name = content.bag_digest or content.digest
+        name = content.name
         doubts: list[Doubt] = []
-        if page is not None and content.bag_digest and said.links and self._names < MAX_NAMES:
+        if page is not None and _names(content) and said.links and self._names < MAX_NAMES:
             before = len(site)
             place = page.fingerprint, page.url
             doubts, contested = site.names(place, name, said.links, self._content_of)
@@ -168,7 +169,7 @@ class PageAliases:
         site = self._sites.get(asked.site)
         if site is None:
             return []
-        name = None if content is None else content.bag_digest or content.digest
+        name = None if content is None else content.name
         keys = map(self.keys.fingerprint_of, (*asked.redirects, asked.url))
         doubts = [doubt for key in keys for doubt in site.arrives(key, name)]
         self._tell_of_news(site)
@@ -176,7 +177,7 @@ class PageAliases:
 
     def _content_of(self, fingerprint: bytes) -> str | None:
         page = self.pages.get(fingerprint)
-        return None if page is None or page.content is None else page.content.bag_digest
+        return page.content.name if page and page.content and _names(page.content) else None
 
     def _tell_of_news(self, site: SiteAliases) -> None:
         news, site.news = site.news, []
@@ -243,6 +244,11 @@ class PageAliases:
             self.keys.give_keys(site, has_aliases=False)
         self._sites.clear()
         self._names = 0
+
+
+def _names(content: Identity) -> bool:
+    """Whether a content has a name that another fetch has too: that of a file, or of what is read."""
+    return content.kind == FILE or content.bag_digest is not None
 
 
 def in_words(pattern: Pattern) -> str:
