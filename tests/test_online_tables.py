@@ -124,7 +124,7 @@ def test_a_page_is_new_by_its_cluster_key_and_not_by_its_url(pages, held):
     assert pages.clusters_since(last) == {b"new"}
 
 
-def test_requests_are_found_by_state_site_and_cluster_key_in_order(held):
+def test_requests_are_found_by_state_site_and_cluster_key_in_order(held, database):
     """A search goes on while others change what it has not come to."""
     for number in range(450):
         hold(held, f"http://shop.test/{number}", (SUPPRESSED, COALESCED)[number % 2])
@@ -133,10 +133,11 @@ def test_requests_are_found_by_state_site_and_cluster_key_in_order(held):
     assert of_state == [f"http://shop.test/{number}" for number in range(1, 450, 2)]
     assert urls(held.find(cluster=b"elsewhere")) == ["http://other.test/"]
     assert [held.count(state) for state in STATES] == [225, 225, 1, 0]
+    assert held.suppressed == held_in(database).suppressed == {"shop.test": 225}
     assert sorted(held.sites()) == ["other.test", "shop.test"]
     for each in held.find(SUPPRESSED, site="shop.test"):
         held.send(each)
-    assert held.count(SUPPRESSED) == 0
+    assert held.count(SUPPRESSED) == held.suppressed["shop.test"] == 0
 
 
 def test_what_is_suppressed_says_behind_what_and_why(held, database):
@@ -146,6 +147,7 @@ def test_what_is_suppressed_says_behind_what_and_why(held, database):
     hold(held, "http://shop.test/a#top", SUPPRESSED, match=match)
     (waiting,) = held.find(COALESCED)
     held.suppress(waiting, match)
+    assert held.suppressed == {KEYS.site: 2}
     rows = database.read("SELECT state, url, behind, rules, is_alias, saves FROM held ORDER BY id")
     why = "http://shop.test/a", '["drop-param on shop.test [param=\\"sid\\"]"]', 0
     assert rows == [

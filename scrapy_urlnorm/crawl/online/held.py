@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 import zlib
+from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,6 +87,9 @@ class HeldRequests:
         damaged = [(number,) for number, data, checksum in rows if is_damaged(data, checksum)]
         database.write_many("DELETE FROM held WHERE id = ?", damaged)
         self.damaged = len(damaged)
+        counted = "SELECT site, count(*) FROM held WHERE state = ? GROUP BY site"
+        #: How many requests are suppressed, by site: to count them takes the longer the more there are.
+        self.suppressed: Counter[str] = Counter(dict(database.read(counted, SUPPRESSED)))
 
     def hold(self, keys: Keys, asked: Asked, state: int, match: Match | None = None) -> bool:
         """Write a request down. Return ``False`` if that cannot be done: then send it."""
@@ -103,6 +107,7 @@ class HeldRequests:
             return False
         except Exception:  # noqa: BLE001 - pickle raises what the objects in the request raise
             return False
+        self.suppressed[keys.site] += state == SUPPRESSED
         return True
 
     def suppress(self, held: Held, match: Match) -> None:
@@ -112,6 +117,7 @@ class HeldRequests:
             *(match.keys.cluster, SUPPRESSED, *_why(held.url, match)),
             *(SUPPRESSED, time.time(), held.number),
         )
+        self.suppressed[match.keys.site] += held.state != SUPPRESSED
 
     def put_last(self, held: Held) -> None:
         self._database.write("UPDATE held SET state = ? WHERE id = ?", LAST, held.number)
@@ -133,6 +139,7 @@ class HeldRequests:
         if self._database.read("SELECT 1 FROM held WHERE id = ?", held.number):
             self._frontier.send(asked, held.data)
             self._sent.add(held.number)
+            self.suppressed[asked.site] -= held.state == SUPPRESSED
             with suppress(StoreError):
                 for number in tuple(self._sent):
                     self._database.write("DELETE FROM held WHERE id = ?", number)
@@ -175,10 +182,8 @@ class HeldRequests:
         rows = self._database.read(select, site, fingerprint)
         return any(number not in self._sent for (number,) in rows)
 
-    def count(self, state: int, site: str = "") -> int:
-        where = "state = ?" + " AND site = ?" * bool(site)
-        values = (state, site) if site else (state,)
-        return int(self._database.read(f"SELECT count(*) FROM held WHERE {where}", *values)[0][0])
+    def count(self, state: int) -> int:
+        return int(self._database.read("SELECT count(*) FROM held WHERE state = ?", state)[0][0])
 
     def note(self, test: int) -> None:
         """Write down which requests are suppressed now, under the number of the test that drew from them.

@@ -28,7 +28,6 @@ from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.whole import referer_of
-from scrapy_urlnorm.report.filtered import SUPPRESSED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -233,7 +232,7 @@ class Verdicts:
     def _pays(self, page: Page) -> bool:
         """Whether what is held on the site of a page is worth one more page that is fetched again."""
         site = site_of(page.url)
-        held = self.suppression.held.count(SUPPRESSED, site)
+        held = self.suppression.held.suppressed[site]
         return self._fetched[site] < _FREE + _SHARE * held
 
     def _agrees(
