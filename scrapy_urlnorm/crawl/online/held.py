@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS held (
   is_alias INTEGER NOT NULL DEFAULT 0, saves INTEGER NOT NULL DEFAULT 0,
   since REAL NOT NULL DEFAULT 0, depth INTEGER NOT NULL DEFAULT 0, purpose TEXT NOT NULL DEFAULT '');
 CREATE INDEX IF NOT EXISTS held_of_site ON held (site, fingerprint);
+CREATE INDEX IF NOT EXISTS held_of_state ON held (state, site);
 CREATE INDEX IF NOT EXISTS held_of_cluster ON held (cluster);
 CREATE INDEX IF NOT EXISTS held_of_rules ON held (rules) WHERE state = 0 AND saves = 1;
 CREATE TABLE IF NOT EXISTS sampled (
@@ -53,6 +54,7 @@ class Held(NamedTuple):
     """
 
     number: int
+    cluster: bytes
     fingerprint: bytes
     state: int
     data: bytes
@@ -63,8 +65,10 @@ class Held(NamedTuple):
     purpose: str
 
 
-_COLUMNS = "id, fingerprint, state, request, url, ifnull(behind, ''), rules, depth, purpose"
-_HELD = f"SELECT {_COLUMNS} FROM held WHERE"
+_COLUMNS = (
+    "id, cluster, fingerprint, state, request, url, ifnull(behind, ''), rules, depth, purpose"
+)
+_HELD = f"SELECT {_COLUMNS} FROM held"
 _SAMPLED = "SELECT fingerprint FROM sampled WHERE sample = ?"
 
 
@@ -157,25 +161,33 @@ class HeldRequests:
     ) -> Iterator[Held]:
         """Yield the requests in these *states* (without, in any), of a site, with a cluster key.
 
-        If *beside* is the number of a test, then those in none of its samples. They come in the order in which they were held, or else by fingerprint: in a random order.
+        If *beside* is the number of a test, then those in none of its samples. They come in the order
+        in which they were held, or else, those of a site, by fingerprint: in a random order.
         """
         values = [each for each in (site, cluster, beside) if each]
         where = f"state IN ({', '.join(map(str, states or STATES))})"
         where += " AND site = ?" * bool(site) + " AND cluster = ?" * bool(cluster)
         where += f" AND fingerprint NOT IN ({_SAMPLED})" * bool(beside)
-        column, last = "id" if in_order else "fingerprint", (0 if in_order else b"", 0)
+        last: tuple[object, ...] = (0,)
+        after, order = "id > ?", "id"
+        if not in_order:
+            after, order, last = "(fingerprint, id) > (?, ?)", "fingerprint, id", (b"", 0)
+        # Each index has its rows in the order that is asked for. With any other, all rows would be
+        # sorted to yield the next few.
+        index = "cluster" if cluster else "state" if in_order else "site"
+        by = f"INDEXED BY held_of_{index}" if site or cluster else "NOT INDEXED"
         while rows := self._database.read(
-            f"{_HELD} {where} AND ({column}, id) > (?, ?) ORDER BY {column}, id LIMIT ?",
+            f"{_HELD} {by} WHERE {where} AND {after} ORDER BY {order} LIMIT ?",
             *(*values, *last, AT_ONCE),
         ):
             for held in map(Held._make, rows):
-                last = (held.number if in_order else held.fingerprint, held.number)
+                last = (held.number,) if in_order else (held.fingerprint, held.number)
                 if held.number not in self._sent:
                     yield held
 
     def numbered(self, numbers: Iterable[int]) -> Iterator[Held]:
         for number in numbers:
-            yield from map(Held._make, self._database.read(f"{_HELD} id = ?", number))
+            yield from map(Held._make, self._database.read(f"{_HELD} WHERE id = ?", number))
 
     def has(self, site: str, fingerprint: bytes) -> bool:
         select = "SELECT id FROM held WHERE site = ? AND fingerprint = ?"
