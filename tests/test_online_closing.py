@@ -116,7 +116,9 @@ def test_a_test_after_one_that_found_other_pages_draws_as_many_again():
 
 
 @pytest.mark.parametrize(
-    ("query", "is_sent"), [("from=d{}", True), ("next=%2Fday%2F{}", False)], ids=["a day", "a door"]
+    ("query", "is_sent"),
+    [("from=d{}", True), ("next=%2Fday%2F{}", False), ("do=edit&page={}", False)],
+    ids=["a day", "a door", "an act"],
 )
 def test_what_says_where_to_come_back_to_is_no_way_to_the_rest_of_the_site(query, is_sent):
     """It is a place that the crawl has; what an empty day stands for may not be."""

@@ -8,7 +8,8 @@ for one page in a thousand. So the end of a crawl has steps of its own:
 2. A crawl that runs dry right after rules came into force, and holds more than it fetched, may hold
    the way to the rest of the site: so it is where an empty day stands for all days. If these rules
    hold half as much as was fetched behind one page, all that is sent, once. Not what says in its URL
-   where to come back to: that is a place that the crawl has.
+   where to come back to: that is a place that the crawl has. Nor what looks like an act: a visitor
+   who may not do it gets one page at every URL.
 3. Audits are drawn, the latest request of each crowded kind and a sample in which every held request
    is as likely as any other. Of it the summary says how many of the requests that were not sent may
    have been other pages (`learning.risk.at_most`). It is as large as it takes to bring that below
@@ -32,6 +33,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scrapy_urlnorm.crawl.online.summary import Bound
 from scrapy_urlnorm.crawl.requests import site_of
+from scrapy_urlnorm.learning.media import looks_like_an_act
 from scrapy_urlnorm.learning.risk import at_most, draws_for
 from scrapy_urlnorm.report.filtered import LAST, SUPPRESSED
 from scrapy_urlnorm.stores.sqlite import from_json
@@ -142,7 +144,8 @@ class Closing:
         numbers: defaultdict[str, list[int]] = defaultdict(list)
         for held in self.held.find(SUPPRESSED):
             is_way_back = any(holds_address(value) for _, value in params_of(query_of(held.url)))
-            if not is_way_back and newest.intersection(from_json(held.rules)):
+            is_door = is_way_back or looks_like_an_act(held.url)
+            if not is_door and newest.intersection(from_json(held.rules)):
                 numbers[held.behind].append(held.number)
             yield False
         most = max(numbers.values(), key=len, default=[])
