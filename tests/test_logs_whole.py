@@ -159,6 +159,21 @@ CASES = {
         """<p onclick="go('/a?sort=b')">t""",
         True,
     ),
+    "a query to which a click leads": (
+        """<p onclick="location='?sort=a&n=1'">t""",
+        """<p onclick="location='?sort=b&n=1'">t""",
+        True,
+    ),
+    "another query to which a click leads": (
+        """<p onclick="location='?n=1&sort=a'">t""",
+        """<p onclick="location='?n=2&sort=a'">t""",
+        False,
+    ),
+    "a piece of a query in code": (
+        "<p onclick=\"go('?sort='+a)\">t",
+        "<p onclick=\"go('?sort='+b)\">t",
+        False,
+    ),
     "where to come back to": (
         '<input value="%2Flist%3Fsort%3Dup">',
         '<input value="%2Flist%3Fsort%3Ddown">',

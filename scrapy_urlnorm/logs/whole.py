@@ -53,8 +53,10 @@ _OWN_URLS = frozenset(("og:url", "twitter:url"))
 _ROBOTS = frozenset(("robots", "googlebot"))
 _ADDRESS = re.compile(r"(?:https?:/)?/[^\s/]\S*")
 _IN_STYLE = re.compile(r"url\(\s*[\"']?([^\"')]+)")
-#: An address in code or JSON.
-_IN_QUOTES = re.compile(r"""(?<=["'])(?:https?:)?/[^\s"'<>`{}()\\]*(?=\\*["'])""")
+#: An address in code or JSON: a whole one, a path, or a query, but no piece of one.
+_IN_QUOTES = re.compile(
+    r"""(?<=["'])(?:(?:https?:)?/|\?[\w.-]+=[^\s"'<>`{}()\\=])[^\s"'<>`{}()\\]*(?=\\*["'])"""
+)
 #: What a set of pictures is made of: addresses, and for which width or density each is.
 _SET, _SIZE = re.compile(r"[^\s,]\S*[^\s,]"), re.compile(r"\d+(?:\.\d+)?[wxh]")
 #: A host whose URLs `urljoin` leaves alone, and paths of it in which it has nothing to do.
