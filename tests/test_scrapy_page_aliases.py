@@ -160,7 +160,7 @@ class MailArchive(Forum):
             )
         if view == ["raw"]:
             return Reply(200, f"The mail {mail}".encode() * 100, {"Content-Type": "text/plain"})
-        return doc(f"mail {mail}", linked("T/", "thread.gz", "raw"))
+        return doc(f"mail {mail}", linked("T/#p0", "thread.gz", "raw"))
 
 
 def visit(forum, **settings):

@@ -104,7 +104,7 @@ def shortlink(page: str, url: str) -> Link | None:
 
 def _folders(page: str, name: str) -> tuple[str, str] | None:
     """Return the folders of a page and of its other name, if nothing else tells their URLs apart."""
-    one, two = (url.partition("?") for url in (page, name))
+    one, two = (url.partition("#")[0].partition("?") for url in (page, name))
     ours, theirs = one[0].split("/"), two[0].split("/")
     differ = [at for at, pair in enumerate(zip(ours, theirs, strict=False)) if len({*pair}) > 1]
     if one[1:] != two[1:] or len(ours) != len(theirs) or len(differ) != 1:
@@ -280,7 +280,7 @@ class SiteAliases:
 
     def beside(self, url: str) -> Iterator[Link]:
         """Yield *url* in the folders of the other names of a page, if it lies beside that page."""
-        at = -1
+        url, at = url.partition("#")[0], -1
         while self._folders and (at := url.find("/", at + 1)) >= 0:
             folder, rest = url[: at + 1], url[at + 1 :]
             others = self._folders.get(folder, {}) if _VIEW.fullmatch(rest) else {}
