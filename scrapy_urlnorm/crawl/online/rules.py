@@ -186,17 +186,9 @@ class RuleRegistry:
             binary = self._of_binary(rule)
             if page.is_binary and (binary.is_refuted or binary.differ):
                 return ()
-            if not page.is_binary and self._is_on_files_alone(rule):
+            if not page.is_binary and (binary.is_alone or rule.note == FILES_ALONE):
                 return ()
         return tuple(self._reason(rule, is_binary=page.is_binary) for rule in rules)
-
-    def on_pages(self, site: str) -> set[str]:
-        """Return the rules in force for *site*, in words, but those that act on files alone."""
-        rules = self.keys.rules(site)
-        return {rule_in_words(rule) for rule in rules if not self._is_on_files_alone(rule)}
-
-    def _is_on_files_alone(self, rule: SiteRule) -> bool:
-        return self._of_binary(rule).is_alone or rule.note == FILES_ALONE
 
     def _of_binary(self, rule: SiteRule) -> _Binary:
         return self._binary.get(rule.identity, _NOTHING)

@@ -391,21 +391,9 @@ class Suppression:
             yield
         yield from self.pages.rekey(site)
         yield from self.on_keyed(site)
-        in_force = self.registry.on_pages(site)
         for held in self.held.find(SUPPRESSED, site=site):
-            if not self._holds_as_before(held, in_force):
-                self._resolve_or_send(held)
+            self._resolve_or_send(held)
             yield
-
-    def _holds_as_before(self, held: Held, in_force: set[str]) -> bool:
-        """Whether the same page and rules *in_force* suppress a request: nothing is to be written."""
-        keys = self.keys.keys_of(held.url) if self.keys.by_url else None
-        if keys is None or keys.is_plain or keys.cluster != held.cluster:
-            return False
-        page = self.pages.representative(keys, held.purpose, held.url)
-        if page is None or page.url != held.behind or page.is_wall or page.is_binary:
-            return False
-        return self._is_near(page, held) and in_force.issuperset(from_json(held.rules))
 
     # --- when there is nothing else to do ---------------------------------------------------
 
