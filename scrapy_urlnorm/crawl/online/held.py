@@ -54,7 +54,6 @@ class Held(NamedTuple):
     """
 
     number: int
-    cluster: bytes
     fingerprint: bytes
     state: int
     data: bytes
@@ -65,9 +64,7 @@ class Held(NamedTuple):
     purpose: str
 
 
-_COLUMNS = (
-    "id, cluster, fingerprint, state, request, url, ifnull(behind, ''), rules, depth, purpose"
-)
+_COLUMNS = "id, fingerprint, state, request, url, ifnull(behind, ''), rules, depth, purpose"
 _HELD = f"SELECT {_COLUMNS} FROM held"
 _SAMPLED = "SELECT fingerprint FROM sampled WHERE sample = ?"
 
