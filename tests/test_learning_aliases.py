@@ -85,9 +85,10 @@ class Pages:
     def arrives_beside(self, url, content):
         self.contents[url.encode()] = content
         self.aliases.arrives(url.encode(), content)
-        keyed = [
-            (link.url.removeprefix(HOST).encode(), link) for link in self.aliases.beside(HOST + url)
+        links = [
+            each for each in self.aliases.beside(HOST + url) if self.aliases.is_open(each.look)
         ]
+        keyed = [(link.url.removeprefix(HOST).encode(), link) for link in links]
         self.aliases.names((url.encode(), HOST + url), content, keyed, self.contents.get)
 
     def accept(self, votes=VOTES):
@@ -180,6 +181,18 @@ def test_what_lies_beside_a_page_lies_beside_its_other_names():
     pages.arrives("/t/5", "five", "/p/5")
     assert not list(pages.aliases.beside(f"{HOST}/t/all"))  # /t/ is the folder of many pages
     assert pages.stands_for("/list/6z@b/2.txt") is None
+
+
+def test_the_pages_of_a_folder_leave_room_for_other_patterns(monkeypatch):
+    """Each is a look of its own: the old and the new version of a manual, say, name each other."""
+    monkeypatch.setattr(aliases, "MAX_PATTERNS", 8)
+    pages = Pages()
+    pages.arrives("/v1/a.html", "a", "/v2/a.html")
+    for name in "bcdefghi":
+        pages.arrives_beside(f"/v1/{name}.html", name)
+    looks = [pattern.look for pattern in pages.aliases._patterns.values()]
+    assert sum(look[0] == "beside" for look in looks) == 3
+    assert pages.aliases.is_open(look("/t", "/t?post=9#9"))
 
 
 def test_memory_is_bounded(monkeypatch):

@@ -54,7 +54,8 @@ _TOLERATED = 5
 _HEX = re.compile(r"[0-9a-f]{12,}")
 _DIGITS = re.compile(r"\d+")
 #: What lies beside a page: a view of it, or a file. With digits, it is one of many such.
-_VIEW = re.compile(r"[A-Za-z._/-]{1,20}")
+_LONGEST_VIEW = 20
+_VIEW = re.compile(rf"[A-Za-z._/-]{{1,{_LONGEST_VIEW}}}")
 _SHORT_NAME = re.compile(r"[A-Za-z:_-]{0,20}(?:#|<hash>)?[a-z]?")
 _PAGE_NUMBER = re.compile(
     r"(?:^|[/&?])(?:comment-)?(?:page|paged|cpage|start|offset|pg|p)[=/-]?(\d+)(?=/|&|$)",
@@ -272,7 +273,9 @@ class SiteAliases:
 
     def is_open(self, look: tuple[str, ...]) -> bool:
         known = [self._patterns.get((look, is_single)) for is_single in (True, False)]
-        has_room = None in known and len(self._patterns) < MAX_PATTERNS
+        # In a folder of many pages each of their names is a look of its own: half of the room is left.
+        most = MAX_PATTERNS // 2 if look[0] == "beside" else MAX_PATTERNS
+        has_room = None in known and len(self._patterns) < most
         return has_room or any(pattern and not pattern.is_dead for pattern in known)
 
     def is_named(self, key: bytes) -> bool:
@@ -280,7 +283,8 @@ class SiteAliases:
 
     def beside(self, url: str) -> Iterator[Link]:
         """Yield *url* in the folders of the other names of a page, if it lies beside that page."""
-        url, at = url.partition("#")[0], -1
+        url = url.partition("#")[0]
+        at = max(0, len(url) - _LONGEST_VIEW - 2)
         while self._folders and (at := url.find("/", at + 1)) >= 0:
             folder, rest = url[: at + 1], url[at + 1 :]
             others = self._folders.get(folder, {}) if _VIEW.fullmatch(rest) else {}
@@ -323,14 +327,19 @@ class SiteAliases:
                 doubts += self._vote(claim, key, found)
             if self._add(key, claim):
                 contested.append(link.url)
-            folders = _folders(page[1], link.url) if link.place else None
-            if folders is not None and len(self._folders) < MAX_NAMES:
-                known = dict.fromkeys(folders, link.look)
-                for each in folders:
-                    known |= self._folders.get(each, {})
-                if len(known) <= _MAX_FOLDERS:
-                    self._folders |= dict.fromkeys(known, known)
+            if link.place is not None and (folders := _folders(page[1], link.url)):
+                self._are_of_one_page(folders, link.look)
         return doubts, contested
+
+    def _are_of_one_page(self, folders: tuple[str, str], look: tuple[str, ...]) -> None:
+        one, two = (self._folders.get(each, {each: look}) for each in folders)
+        if (
+            one is not two
+            and len(one) + len(two) <= _MAX_FOLDERS
+            and len(self._folders) < MAX_NAMES
+        ):
+            known = one | two
+            self._folders |= dict.fromkeys(known, known)
 
     def arrives(self, key: bytes, content: str | None) -> list[Doubt]:
         """Have all who named *key* vote, now that a page with *content* arrived under it.
