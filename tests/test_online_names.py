@@ -1,4 +1,4 @@
-"""Names of pages: which are made anew when it is learned what changes by itself."""
+"""Names of pages: which are made anew when it is learned what changes by itself, and pairs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from unittest.mock import Mock
 import pytest
 
 from scrapy_urlnorm.crawl.online import names as module
+from scrapy_urlnorm.crawl.online import pairs as pairs_module
 from scrapy_urlnorm.crawl.online.names import Names
+from scrapy_urlnorm.crawl.online.pairs import Arrivals
 from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.crawl.requests import asked_for
 from scrapy_urlnorm.logs.blocks import Block
-from scrapy_urlnorm.logs.differences import family_of
+from scrapy_urlnorm.logs.differences import AROUND, family_of
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.stores.sqlite import Database
 
@@ -110,11 +112,14 @@ def test_only_pages_that_may_have_another_name_are_named_anew(names):
             url = f"http://{SITE}/{folder}/{at}"
             pair = (Shown(url, None, None, each) for each in (first, shown(folder, at, at, rng)))
             assert names.learn(family_of(url), *pair)
+            assert names.news == {SITE: None}
         if at % 50 == 49:
             page = names.page(f"http://{SITE}/b/{at % 3 + 1 + 3 * (at // 50)}".encode())
             if page is not None:
                 names.learn_late(page, shown("b", int(page.url.rpartition("/")[2]), at, rng))
+        names.news.clear()
         if named := rename(names):
+            assert names.news == {SITE: None}
             shares.append(named / names.count(SITE))
             assert wrong(names) == []
     assert names.units(SITE).timed
@@ -135,3 +140,41 @@ def test_many_small_sites_stay_in_memory(names, monkeypatch, lines, kept):
     sizes = [units.size for units in names._sites.values()]
     assert len(sizes) == kept
     assert names._lines == sum(sizes)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_pages_speak_as_soon_as_their_names_are_settled(monkeypatch, seed):
+    """That only few are looked at when a page arrives makes no difference."""
+    monkeypatch.setattr(pairs_module, "MAX_WAITING", 30)
+    steps = random.Random(seed).choices(
+        ["a", "b", "c", "know a", "know b", "timed"], [9] * 3 + [1] * 3, k=120
+    )
+    known, timed, told, expected, waiting = set(), [], [], [], []
+
+    def is_settled(_, url, later):
+        return url[0] in known and not (timed and later < AROUND)
+
+    still = SimpleNamespace(different=0)
+    names = Mock(is_settled=Mock(side_effect=is_settled), units=lambda _: still, news={})
+    arrivals = Arrivals(names, lambda arrival: told.append(arrival.url))
+    for number, step in enumerate(steps):
+        if len(step) == 1:
+            waiting.append(f"{step}{number}")
+            looked = names.is_settled.call_count
+            arrivals.add(Mock(site=SITE, url=waiting[-1], steps=0))
+            assert names.is_settled.call_count <= looked + 3  # of 31
+        else:
+            known.update(step[5:])
+            timed.extend(step[:1] * (step == "timed"))
+            names.news[SITE] = None
+        arrivals.settle()
+        last = len(waiting) - 1
+        expected += [
+            url
+            for at, url in enumerate(waiting)
+            if last - at >= 30 or is_settled("", url, last - at)
+        ]
+        waiting = [url for url in waiting if url not in expected]
+        assert told == expected
+    arrivals.settle(is_last=True)
+    assert told == expected + waiting

@@ -310,7 +310,6 @@ class Learner:
             *(steps_of(blocks), original, referer_of(response)),
         )
         self._arrivals.add(arrival)
-        self._arrivals.settle()
         if learns and blocks is not None:
             self._pairs.arrived(asked, shown)
 

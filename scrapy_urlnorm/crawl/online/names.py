@@ -113,6 +113,8 @@ class Names:
         self._named: dict[str, int] = {}  # version of the units that the names are made with
         #: By site, what the names of each family were made with; ``None`` while they are made anew.
         self._states: dict[str, dict[str, tuple[object, ...] | None]] = {}
+        #: Sites of which more is known, so that pages may be settled: an ordered set.
+        self.news: dict[str, None] = {}
         #: By site, after which page others may have arrived beside each since all were named.
         self._fresh: Counter[str] = Counter()
         #: What a page shows of a unit, by site, unit, number of the page, and `Units.depth_of`.
@@ -135,6 +137,7 @@ class Names:
             other, forgotten = self._sites.popitem(last=False)
             self._lines -= forgotten.size
             self.safe_points.drop(other, Work.NAMES)
+            self.news[other] = None
             for known in (self._named, self._states, self._fresh):
                 known.pop(other, None)
         return units
@@ -357,6 +360,7 @@ class Names:
     def _learned(self, site: str, units: Units) -> None:
         state = json.dumps(units.state)
         self.database.write("INSERT OR REPLACE INTO unit_site VALUES (?, ?)", site, state)
+        self.news[site] = None
         if units.version != self._named[site]:
             self._begin_renaming(site)
 
@@ -391,6 +395,7 @@ class Names:
         self._states[site] = states
         self._fresh[site] = pages[-_BESIDE - 1][0] if len(pages) > _BESIDE else 0
         self.aliases.renamed(site, names)
+        self.news[site] = None
 
     def _named_anew(self, site: str, number: int) -> Iterator[tuple[str | None, str | None]]:
         """Name a page anew, and what shows the very same; yield the old and the new names.

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
 from scrapy_urlnorm.learning.media import looks_like_an_act
-from scrapy_urlnorm.logs.differences import family_of
+from scrapy_urlnorm.logs.differences import AROUND, family_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from scrapy.http import Response
 
@@ -169,29 +169,45 @@ class Arrivals:
         self._due: dict[str, list[Arrival]] = {}  # that wait for a safe point as well
 
     def add(self, arrival: Arrival) -> None:
-        self._waiting.setdefault(arrival.site, []).append(arrival)
+        """Have a page wait, or speak at once; and another one that has waited long enough now."""
+        waiting = self._waiting.setdefault(arrival.site, [])
+        waiting.append(arrival)
+        last = len(waiting) - 1
+        at = {last, last - AROUND, last - MAX_WAITING}
+        self._look_at(arrival.site, sorted(place for place in at if place >= 0))
 
     def settle(self, *, is_last: bool = False) -> None:
-        """Tell of the pages whose names are settled by now; of all, if it *is_last*.
+        """Look at the pages of sites of which more is known; at all, if it *is_last*."""
+        more, self._names.news = self._names.news, {}
+        for site in list(self._waiting) if is_last else more:
+            self._look_at(site, range(len(self._waiting.get(site, ()))), is_last=is_last)
+
+    def _look_at(self, site: str, places: Sequence[int], *, is_last: bool = False) -> None:
+        """Tell of the pages at these *places* whose names are settled by now.
 
         To name many long pages takes so long that it is done in steps, at a safe point.
         """
-        for site in list(self._waiting):
-            waiting, unsettled = self._waiting.pop(site), []
-            takes_long = site in self._due or sum(each.steps for each in waiting) > STEPS
-            for later, arrival in zip(range(len(waiting) - 1, -1, -1), waiting, strict=True):
-                is_due = is_last or later >= MAX_WAITING
-                if not is_due and not self._names.is_settled(site, arrival.url, later):
-                    unsettled.append(arrival)
-                elif takes_long:
-                    self._due.setdefault(site, []).append(arrival)
-                else:
-                    self._tell_of(arrival)
-            if unsettled:
-                self._waiting[site] = [*unsettled, *self._waiting.get(site, ())]
-            points = self._names.safe_points
-            if site in self._due and not points.has(site, Work.PAGES):
-                points.put(site, Work.PAGES, self._tell_of_due(site))
+        waiting = self._waiting.get(site, [])
+        settled, last = [], len(waiting) - 1
+        for place in reversed(places):
+            later = last - place
+            is_due = is_last or later >= MAX_WAITING
+            if is_due or self._names.is_settled(site, waiting[place].url, later):
+                settled.append(waiting[place])
+                del waiting[place]
+        if not waiting:
+            self._waiting.pop(site, None)
+        if not settled:
+            return
+        settled.reverse()
+        if site not in self._due and sum(each.steps for each in settled) <= STEPS:
+            for arrival in settled:
+                self._tell_of(arrival)
+            return
+        self._due.setdefault(site, []).extend(settled)
+        points = self._names.safe_points
+        if not points.has(site, Work.PAGES):
+            points.put(site, Work.PAGES, self._tell_of_due(site))
 
     def _tell_of_due(self, site: str) -> Iterator[None]:
         while due := self._due[site]:
