@@ -120,19 +120,26 @@ def test_a_process_mines_site_after_site(miners, processes):
     assert not miner.is_free
 
 
-def test_a_site_is_mined_when_there_is_a_budget_again(thread, monkeypatch):
-    """Mining has its share of the rows, and of what waits the first goes first."""
+def test_each_site_earns_the_budget_to_be_mined(thread, monkeypatch):
+    """A page earns six rows, for its own site: what other sites have mined leaves it as it is."""
     asked = []
     monkeypatch.setattr(mining, "ADVANCE", mining.BEGIN)
     monkeypatch.setattr(mining, "MINED_AT_ONCE", 0)
-    thread(lambda _, job: asked.append(len(job.rows)) or defer.succeed(Mined(job.site, ())))
+    thread(
+        lambda _, job: asked.append((job.site, len(job.rows))) or defer.succeed(Mined(job.site, ()))
+    )
     with closing(Parts()) as parts:
-        parts.learn()  # three redirects are mined, and six more rows a page are not enough again
+        parts.learn()  # three redirects are mined, and what the others earn is not enough again
         parts.learner.work()
-        assert asked == [3]
+        assert asked == [(SITE, 3)]
+        for number in range(20):
+            request = Request(f"http://other.test/w{number}")
+            parts.learner.redirect(request, f"http://www.other.test/w{number}", status=301)
+            parts.learner.work()
+        assert asked[1:] == [("other.test", 7), ("other.test", 19)]
         for number in range(8, 16):
             parts.fetch(f"{BARE}/w{number}")
-    assert asked == [3, 11]
+    assert asked[3:] == [(SITE, 14)]
 
 
 def test_what_was_mined_acts_when_nothing_of_the_site_is_under_way(thread, monkeypatch):

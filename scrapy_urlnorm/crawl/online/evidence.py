@@ -43,6 +43,8 @@ LEAST, NEW_ROWS, MOST_NEW_ROWS = 3, 0.05, 0.2
 #: The last look at a site, when the crawl has nothing else to do, costs as much as all before it:
 #: it is worth it for so large a share of new events.
 LAST_FACTOR = 0.1
+#: So many rows may be mined for each page of a site that arrived.
+ROWS_A_PAGE = 6
 
 
 class Row(NamedTuple):
@@ -67,6 +69,7 @@ class _Site:
     events: int = 0
     events_mined: int = 0
     rows_mined: int = 0
+    earned: int = 0  #: how many rows may still be mined
     new_rows: float = NEW_ROWS
     is_contradicted: bool = False  #: whether a rule was retracted since the site was mined
 
@@ -106,6 +109,7 @@ class Evidence:
         if site is None:
             self._make_room()
             site = self._sites[name] = _Site()
+        site.earned += ROWS_A_PAGE
         place = crc32(_path(row.url)) & 0x7FFFFFFF
         if site.parts > 1 and place % site.parts:
             return None
@@ -185,6 +189,13 @@ class Evidence:
 
     def count(self, name: str) -> int:
         return self._of(name).rows
+
+    def earned(self, name: str) -> int:
+        """Return how many rows may be mined for the pages of a site that arrived since it was mined."""
+        return self._of(name).earned
+
+    def pay(self, name: str, rows: int) -> None:
+        self._of(name).earned -= rows
 
     def is_due(self, name: str, *, has_budget: bool) -> bool:
         """Return whether to mine the site *name* now; if not *has_budget*, only what cannot wait."""

@@ -1,8 +1,9 @@
 """Mining: brings what arrives to the miner, and says when a site is worth mining.
 
 The `Miner` has one site at a time mined by a process, and brings its rules back at a safe point.
-Sites that are worth mining while it is busy, or has used up its budget, wait in `Evidence.later`.
-The budget is in rows and not in seconds: what a crawl learns must not depend on the machine.
+Sites that are worth mining while it is busy wait in `Evidence.later`, each for its turn. Each earns
+its budget with its own pages, so that none waits for ever behind others. It is in rows and not in
+seconds: what a crawl learns must not depend on the machine.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule
 
-#: So many rows may be mined for each page that arrived, and so many more. To begin counts as rows.
-ROWS_A_PAGE, ADVANCE, BEGIN = 6, 7_000, 50
+#: So many more rows may be mined than the sites have earned. To begin counts as rows.
+ADVANCE, BEGIN = 7_000, 50
 #: With so few rows a site that redirects, or that has candidates, is mined while the event loop
 #: waits (8 to 30 ms): the process would take longer to begin.
 MINED_AT_ONCE = 50
@@ -53,7 +54,7 @@ class Mining:
 
     def __post_init__(self) -> None:
         self._miner = self.frontier.miner
-        self._budget = ADVANCE  # rows
+        self._advance = ADVANCE  # rows, for all sites
         self._candidates: dict[str, tuple[SiteRule, ...]] = {}  # by site
         for rule in self.proposed:
             site = domain_of(rule.site)
@@ -94,7 +95,6 @@ class Mining:
 
     def _add(self, site: str, row: Row, *, is_audit: bool = False) -> bool | None:
         is_known = self.evidence.add(site, row, is_audit=is_audit)
-        self._budget += ROWS_A_PAGE
         is_simple = is_known and (row.content is None or site in self._candidates)
         is_small = self.evidence.count(site) <= MINED_AT_ONCE
         self._look_at(site, at_once=bool(is_simple and is_small))
@@ -103,30 +103,33 @@ class Mining:
     # --- when to mine -----------------------------------------------------------------------
 
     def work(self) -> None:
-        """Mine the sites that wait for their turn, as far as the miner and its budget allow."""
+        """Mine the sites that wait for their turn, as far as the miner is free."""
         self._miner.give_up_late()
         for site in list(self.evidence.later):
             if not self._miner.is_free:
                 return
             if site in self.safe_points:
                 continue
+            self.evidence.later.pop(site)
             if self._is_due(site):
                 self._mine(site)
-            elif self.evidence.is_due(site, has_budget=True):
-                return  # the budget grows: it is its turn first
-            self.evidence.later.pop(site, None)
 
     def _is_due(self, site: str) -> bool:
-        has_budget = BEGIN + self.evidence.count(site) <= self._budget
-        return self.evidence.is_due(site, has_budget=has_budget)
+        return self.evidence.is_due(site, has_budget=self._lacking(site) <= self._advance)
+
+    def _lacking(self, site: str) -> int:
+        """Return how many rows a mining of *site* costs more than it has earned."""
+        return max(0, BEGIN + self.evidence.count(site) - self.evidence.earned(site))
 
     def _look_at(self, site: str, *, at_once: bool = False) -> None:
-        """Mine a site if that is worth it, and there is a budget; else it waits for that."""
-        is_free = (at_once or self._miner.is_free) and site not in self.safe_points
-        if is_free and self._is_due(site):
-            self._mine(site, at_once=at_once)
-        elif self.evidence.is_due(site, has_budget=True):
+        """Mine a site if that is worth it: *at once*, or when it is its turn."""
+        if not self._is_due(site):
+            return
+        if at_once and site not in self.safe_points:
+            self._mine(site, at_once=True)
+        else:
             self.evidence.later[site] = None
+            self.work()
 
     def look_again(self) -> None:
         """Begin to mine a site that waits for a last look."""
@@ -135,7 +138,9 @@ class Mining:
                 self._mine(site)
 
     def _mine(self, site: str, *, at_once: bool = False) -> None:
-        self._budget -= BEGIN + self.evidence.count(site)
+        lent = min(self._advance, self._lacking(site))
+        self._advance -= lent
+        self.evidence.pay(site, BEGIN + self.evidence.count(site) - lent)
         try:
             job = Job(
                 site,
