@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from string import ascii_letters
 from types import SimpleNamespace
 from unittest.mock import Mock
 
@@ -11,7 +13,7 @@ import pytest
 from scrapy_urlnorm.crawl.online import names as module
 from scrapy_urlnorm.crawl.online import pairs as pairs_module
 from scrapy_urlnorm.crawl.online.names import Names
-from scrapy_urlnorm.crawl.online.pairs import Arrivals
+from scrapy_urlnorm.crawl.online.pairs import Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.crawl.requests import asked_for
 from scrapy_urlnorm.logs.blocks import Block
@@ -140,6 +142,23 @@ def test_many_small_sites_stay_in_memory(names, monkeypatch, lines, kept):
     sizes = [units.size for units in names._sites.values()]
     assert len(sizes) == kept
     assert names._lines == sum(sizes)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_each_site_has_the_second_fetches_that_it_has_earned(at_once):
+    """Whichever of many sites fetch in advance, the others have their share all the same."""
+    pages, fetched = Counter(), Counter()
+    units = SimpleNamespace(pairs=Counter(), different=True)
+    names = Mock(units=lambda _: units, nth=lambda *_: None, count=pages.__getitem__)
+    frontier = Mock(fetch=lambda _, site, job: fetched.update([site]))
+    pairs = Pairs(names, Mock(), frontier, share=0.05)
+    arrive = [(f"s{site}.test", number) for site in range(30) for number in range(400)]
+    for site, number in sorted(arrive, key=lambda each: each[1]) if at_once else arrive:
+        pages[site] += 1
+        page = asked_for(f"http://{site}/{ascii_letters[number % 50]}/{number}")
+        pairs.arrived(page, SimpleNamespace(has_expiring_links=False))
+    assert min(fetched[site] for site in pages) >= 0.05 * 400 - 1
+    assert fetched.total() <= 1.05 * 0.05 * pages.total()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -3,8 +3,8 @@
 At once: the 2nd, 6th and 20th page of a family, right after it came. Late: pages that arrived long
 ago, at 40, 64, 102, ... pages. What a late fetch finds to be new is fetched once more, at once.
 On a site that holds still there are few of them. The share of pages that are fetched twice has a
-limit; small sites are left alone, and the many sites of a broad crawl share what is fetched at the
-start.
+limit; small sites are left alone. The many sites of a broad crawl share what is fetched in advance;
+what a site has earned by its own pages no other can use up.
 
 On a site whose pages change by themselves, two fetches of one page have two names until pairs have
 shown what changes there. Such a page would contradict rules that are right. So it waits (`Arrivals`)
@@ -76,7 +76,7 @@ class Pairs:
             self._families[family] += 1
         pages = self.names.count(site)
         self._pages += 1
-        if not self.share or pages < LEAST_PAGES or not self._others_leave_room(site, pages):
+        if not self.share or pages < LEAST_PAGES or not self._has_room(site, pages):
             return
         if self._may_fetch(site, pages) and self._is_wanted(site, family, pages):
             if not looks_like_an_act(asked.url) and not shown.has_expiring_links:
@@ -106,7 +106,9 @@ class Pairs:
         advance = min(ADVANCE, 1 + (pages - LEAST_PAGES) // _PAGES_OF_ADVANCE)
         return self._fetched[site] < advance + self.share * pages
 
-    def _others_leave_room(self, site: str, pages: int) -> bool:
+    def _has_room(self, site: str, pages: int) -> bool:
+        if self._fetched[site] + 1 <= self.share * pages:
+            return True
         others = self._all_fetched - self._fetched[site]
         return others <= ADVANCE + self.share * (self._pages - pages)
 
