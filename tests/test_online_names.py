@@ -124,7 +124,7 @@ def test_only_pages_that_may_have_another_name_are_named_anew(names):
             assert names.news == {SITE: None}
             shares.append(named / names.count(SITE))
             assert wrong(names) == []
-    assert names.units(SITE).timed
+    assert names.units(SITE).clocks
     assert len(shares) > 2
     assert min(shares) < 0.5
 

@@ -64,7 +64,7 @@ class Contents:
         for row in filter(_is_page, rows("")):
             with suppress(ValueError):
                 self._learn(row)
-        if any(site.units.timed for site in self._restless.values()):
+        if any(site.units.clocks for site in self._restless.values()):
             for row in filter(_is_page, rows("")):
                 restless = self._restless.get(_site_of(row))
                 if restless is not None and not is_pair(row):
@@ -198,7 +198,7 @@ class _Restless:
         """Take note of what a page shows of the time, when all units are known."""
         if blocks is None:
             return
-        for unit in self.units.timed:
+        for unit in self.units.clocks:
             if value := self.units.value(unit, blocks):
                 place = place_of(blocks) or url
                 self._times[unit].append((self._noted, place, hash(value)))
@@ -208,7 +208,7 @@ class _Restless:
         family, number = family_of(url), self._named
         self._named += 1
         out = self.units.left_out(family) | self.units.aged(family)
-        timed = {unit for unit in self.units.timed if self._is_time(unit, number)}
+        timed = {unit for unit in self.units.timed(family) if self._is_time(unit, number)}
         return self.units.name(blocks, out | timed)
 
     def _is_time(self, unit: Unit, number: int) -> bool:

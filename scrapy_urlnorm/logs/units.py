@@ -78,7 +78,7 @@ class Units:
 
     def __init__(self) -> None:
         self._tallies: dict[Unit, dict[str, _Tally]] = {}
-        self.timed: set[Unit] = set()  #: those that show the time
+        self.clocks: dict[Unit, set[str]] = {}  #: those that show the time, by family
         self._aged: dict[Unit, set[str]] = {}  # those that change with time, by family
         self._longest: Counter[Unit] = Counter()  # words of a span
         self._pool: defaultdict[str, set[str]] = defaultdict(set)  # lines that came or went
@@ -241,14 +241,14 @@ class Units:
             return False
         is_new = False
         known = self.left_out(family)
-        for unit in self._differences(one, two) - known - self.timed:
+        for unit in self._differences(one, two) - known - self.timed(family):
             before, after = self.value(unit, one), self.value(unit, two)
             if self._is_content(unit, self._kept(unit, before, after)):
                 continue
             is_new = True
             self._note_length(unit, before, after)
             if after and tells_time(unit, after):
-                self.timed.add(unit)
+                self.clocks.setdefault(unit, set()).add(family)
             else:
                 self._aged.setdefault(unit, set()).add(family)
         self._left_out.clear()
@@ -335,7 +335,7 @@ class Units:
 
     def state_of(self, family: str) -> tuple[object, ...]:
         """Return all that names of pages of a family depend on, besides what the pages show."""
-        out = self.left_out(family) | self.timed | self.aged(family)
+        out = self.left_out(family) | self.timed(family) | self.aged(family)
         lengths = frozenset((unit, self._longest[unit]) for unit in out if unit.kind == "span")
         shared = any(unit.kind == "shared" for unit in out) and self._pages.bit_length()
         return out, lengths, len(self.decoration), shared, self.telling(family)
@@ -351,16 +351,16 @@ class Units:
             for unit, tallies in self._tallies.items()
         }
         found = [f"{unit} at each fetch" for unit, n in Counter(at_once).most_common() if n]
-        found += [f"{unit}, the same on all pages at a time" for unit in sorted(self.timed)]
+        found += [f"{unit}, the same on all pages at a time" for unit in sorted(self.clocks)]
         return found + [f"{unit} with time" for unit in sorted(self._aged)]
 
     def aged(self, family: str) -> set[Unit]:
         """Return the units that change with time on pages of a family: names leave them out."""
-        return {
-            unit
-            for unit, of in self._aged.items()
-            if len(of) >= 3 or any(are_siblings(family, other) for other in of)
-        }
+        return _on(family, self._aged)
+
+    def timed(self, family: str) -> set[Unit]:
+        """Return the units that show the time on pages of a family."""
+        return _on(family, self.clocks)
 
     def knows(self, family: str) -> bool:
         """Whether a page of a family, or of a sibling, was fetched twice, one right after the other."""
@@ -431,7 +431,7 @@ class Units:
 
         return {
             "units": [[*unit, counts(of)] for unit, of in self._tallies.items()],
-            "timed": sorted(self.timed),
+            "clocks": [[*unit, sorted(of)] for unit, of in self.clocks.items()],
             "aged": [[*unit, sorted(of)] for unit, of in self._aged.items()],
             "longest": [[*unit, number] for unit, number in self._longest.items()],
             "pool": {path: sorted(lines) for path, lines in self._pool.items()},
@@ -447,7 +447,7 @@ class Units:
         self = cls()
         for *unit, of in state["units"]:
             self._tallies[Unit(*unit)] = {family: _Tally(*tally) for family, tally in of.items()}
-        self.timed = {Unit(*unit) for unit in state["timed"]}
+        self.clocks = {Unit(*unit): set(of) for *unit, of in state["clocks"]}
         self._aged = {Unit(*unit): set(of) for *unit, of in state["aged"]}
         self._longest.update({Unit(*unit): number for *unit, number in state["longest"]})
         for path, lines in state["pool"].items():
@@ -458,3 +458,12 @@ class Units:
             known = self._verdicts[folder] = Counter()
             known.update({(tuple(slots), is_other): n for (slots, is_other), n in said})
         return self
+
+
+def _on(family: str, units: dict[Unit, set[str]]) -> set[Unit]:
+    """Return those of *units*, with families, that hold for a family: for its kin, or everywhere."""
+    return {
+        unit
+        for unit, of in units.items()
+        if len(of) >= 3 or any(are_siblings(family, other) for other in of)
+    }

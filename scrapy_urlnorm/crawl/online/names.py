@@ -259,7 +259,7 @@ class Names:
         telling = units.telling(row.family)
         if not {*row.apart.split()}.issubset(telling):
             return digest_of([row.fingerprint.hex()])
-        timed = {unit for unit in units.timed if self._tells_time(site, unit, row)}
+        timed = {unit for unit in units.timed(row.family) if self._tells_time(site, unit, row)}
         name = units.name(row.blocks, units.left_out(row.family) | timed | units.aged(row.family))
         if name is None:
             return None
@@ -383,7 +383,7 @@ class Names:
         }
         changed = {each for each, state in states.items() if known.get(each, _STILL) != state}
         self._states[site] = {**known, **dict.fromkeys(changed)}  # until it is done
-        fresh = self._fresh[site] if units.timed else inf
+        fresh = self._fresh[site] if units.clocks else inf
         names: dict[str, str] = {}
         for number, family in pages:
             if family in changed or number > fresh:
@@ -430,7 +430,7 @@ class Names:
         units = self.units(site)
         if not units.different:
             return True
-        if units.timed and later < AROUND:
+        if units.clocks and later < AROUND:
             return False
         if units.late < _LATE or self.safe_points.has(site, Work.NAMES):
             return False
