@@ -35,7 +35,7 @@ def fill(rows, pages, twins, site: str = SITE, query: str = "?sid=1") -> None:
 
 
 def is_due(rows: Evidence, site: str = SITE) -> bool:
-    return rows.is_due(site, has_budget=True)
+    return rows.is_due(site, advance=10**6)
 
 
 def test_a_page_whose_content_is_known_is_an_event(rows):
@@ -49,7 +49,7 @@ def test_a_page_whose_content_is_known_is_an_event(rows):
         assert not is_due(rows)
         rows.add(SITE, page(number, "?sid=1"))
     assert is_due(rows)
-    assert not rows.is_due(SITE, has_budget=False)
+    assert not rows.is_due(SITE, advance=-(10**6))
 
 
 def test_what_tests_a_rule_is_known_and_no_event(rows):
@@ -80,7 +80,7 @@ def test_a_retracted_rule_has_its_site_mined_at_once(rows):
     fill(rows, range(20), range(10))
     rows.take(SITE)
     rows.mine_again(SITE)
-    assert rows.is_due(SITE, has_budget=False)
+    assert rows.is_due(SITE, advance=-(10**6))
     rows.take(SITE)
     assert not is_due(rows)
 

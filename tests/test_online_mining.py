@@ -123,7 +123,7 @@ def test_a_process_mines_site_after_site(miners, processes):
 def test_each_site_earns_the_budget_to_be_mined(thread, monkeypatch):
     """A page earns six rows, for its own site: what other sites have mined leaves it as it is."""
     asked = []
-    monkeypatch.setattr(mining, "ADVANCE", mining.BEGIN)
+    monkeypatch.setattr(mining, "ADVANCE", 50)
     monkeypatch.setattr(mining, "MINED_AT_ONCE", 0)
     thread(
         lambda _, job: asked.append((job.site, len(job.rows))) or defer.succeed(Mined(job.site, ()))

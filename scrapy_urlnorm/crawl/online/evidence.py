@@ -43,8 +43,8 @@ LEAST, NEW_ROWS, MOST_NEW_ROWS = 3, 0.05, 0.2
 #: The last look at a site, when the crawl has nothing else to do, costs as much as all before it:
 #: it is worth it for so large a share of new events.
 LAST_FACTOR = 0.1
-#: So many rows may be mined for each page of a site that arrived.
-ROWS_A_PAGE = 6
+#: So many rows may be mined for each page of a site that arrived. To begin counts as rows.
+ROWS_A_PAGE, BEGIN = 6, 50
 
 
 class Row(NamedTuple):
@@ -190,21 +190,24 @@ class Evidence:
     def count(self, name: str) -> int:
         return self._of(name).rows
 
-    def earned(self, name: str) -> int:
-        """Return how many rows may be mined for the pages of a site that arrived since it was mined."""
-        return self._of(name).earned
+    def is_due(self, name: str, advance: int) -> bool:
+        """Return whether to mine a site, for *advance* rows more than it has earned at most.
 
-    def pay(self, name: str, rows: int) -> None:
-        self._of(name).earned -= rows
-
-    def is_due(self, name: str, *, has_budget: bool) -> bool:
-        """Return whether to mine the site *name* now; if not *has_budget*, only what cannot wait."""
+        What a retracted rule has left cannot wait until it has earned it.
+        """
         site = self._of(name)
         if site.events - site.events_mined < LEAST:
             return False
-        return site.is_contradicted or (
-            has_budget and site.rows >= (1 + site.new_rows) * site.rows_mined
-        )
+        is_grown = site.rows >= (1 + site.new_rows) * site.rows_mined
+        return site.is_contradicted or (is_grown and BEGIN + site.rows <= site.earned + advance)
+
+    def pay(self, name: str, advance: int) -> int:
+        """Have a site pay for being mined; return what is left of the *advance*, in rows."""
+        site = self._of(name)
+        site.earned -= BEGIN + site.rows
+        lent = min(advance, max(0, -site.earned))
+        site.earned += lent
+        return advance - lent
 
     def unmined(self) -> list[str]:
         found = []

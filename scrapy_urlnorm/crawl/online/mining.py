@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.logs.page_identity import Identity
     from scrapy_urlnorm.site_rules import SiteRule
 
-#: So many more rows may be mined than the sites have earned. To begin counts as rows.
-ADVANCE, BEGIN = 7_000, 50
+#: So many more rows may be mined than the sites have earned.
+ADVANCE = 7_000
 #: With so few rows a site that redirects, or that has candidates, is mined while the event loop
 #: waits (8 to 30 ms): the process would take longer to begin.
 MINED_AT_ONCE = 50
@@ -111,19 +111,12 @@ class Mining:
             if site in self.safe_points:
                 continue
             self.evidence.later.pop(site)
-            if self._is_due(site):
+            if self.evidence.is_due(site, self._advance):
                 self._mine(site)
-
-    def _is_due(self, site: str) -> bool:
-        return self.evidence.is_due(site, has_budget=self._lacking(site) <= self._advance)
-
-    def _lacking(self, site: str) -> int:
-        """Return how many rows a mining of *site* costs more than it has earned."""
-        return max(0, BEGIN + self.evidence.count(site) - self.evidence.earned(site))
 
     def _look_at(self, site: str, *, at_once: bool = False) -> None:
         """Mine a site if that is worth it: *at once*, or when it is its turn."""
-        if not self._is_due(site):
+        if not self.evidence.is_due(site, self._advance):
             return
         if at_once and site not in self.safe_points:
             self._mine(site, at_once=True)
@@ -138,9 +131,7 @@ class Mining:
                 self._mine(site)
 
     def _mine(self, site: str, *, at_once: bool = False) -> None:
-        lent = min(self._advance, self._lacking(site))
-        self._advance -= lent
-        self.evidence.pay(site, BEGIN + self.evidence.count(site) - lent)
+        self._advance = self.evidence.pay(site, self._advance)
         try:
             job = Job(
                 site,
