@@ -43,8 +43,8 @@ class JobTables:
     def shown(self, url: str) -> None:
         """Keep a page to which no link came: a start page."""
         self.database.write(
-            "INSERT INTO shown (site, fingerprint, url, family, place, digest, blocks)"
-            " VALUES ('', ?, ?, '', '', '', x'')",
+            "INSERT INTO shown (site, fingerprint, url, family, digest, blocks)"
+            " VALUES ('', ?, ?, '', '', x'')",
             *(key_of(url), url),
         )
 

@@ -203,18 +203,15 @@ def test_a_family_that_is_clear_asks_no_siblings():
     assert not units.left_out(SORTED)
 
 
-@pytest.mark.parametrize("tells_time", [True, False])
-def test_what_changes_with_time_is_content_in_other_families(tells_time):
+def test_what_changes_with_time_is_content_in_other_families():
     """What a visitor looked at last stands on some pages where others have a list: shop goods."""
     units = Units()
     families = [family_of(f"http://h.test/{each}/1") for each in "abcd"]
-    told = {True: units.timed, False: units.aged}[tells_time]
-    for family, known in zip(families, [(1, 0), (1, 0), (1, 1)], strict=False):
-        units.learn_late(family, page(1, views=3), page(1, views=8), lambda *_: tells_time)
-        again = Units.from_state(units.state)
-        for of in (told, again.timed if tells_time else again.aged):
-            assert (bool(of(family)), bool(of(families[3]))) == known
-    assert not (units.aged if tells_time else units.timed)(family)
+    for number in range(3):
+        units.learn_late(families[number], page(1, views=3), page(1, views=8))
+        for each in (units, Units.from_state(units.state)):
+            assert each.aged(families[number])
+            assert bool(each.aged(families[3])) is (number == 2)
 
 
 def test_what_was_learned_survives_a_run():

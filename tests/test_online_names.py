@@ -17,7 +17,7 @@ from scrapy_urlnorm.crawl.online.pairs import Arrivals, Pairs
 from scrapy_urlnorm.crawl.online.whole_pages import Shown
 from scrapy_urlnorm.crawl.requests import asked_for
 from scrapy_urlnorm.logs.blocks import Block
-from scrapy_urlnorm.logs.differences import AROUND, family_of
+from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import Identity
 from scrapy_urlnorm.stores.sqlite import Database
 
@@ -124,7 +124,7 @@ def test_only_pages_that_may_have_another_name_are_named_anew(names):
             assert names.news == {SITE: None}
             shares.append(named / names.count(SITE))
             assert wrong(names) == []
-    assert names.units(SITE).clocks
+    assert names.units(SITE).aged(family_of(f"http://{SITE}/b/1"))
     assert len(shares) > 2
     assert min(shares) < 0.5
 
@@ -161,39 +161,31 @@ def test_each_site_has_the_second_fetches_that_it_has_earned(at_once):
     assert fetched.total() <= 1.05 * 0.05 * pages.total()
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_pages_speak_as_soon_as_their_names_are_settled(monkeypatch, seed):
-    """That only few are looked at when a page arrives makes no difference."""
-    monkeypatch.setattr(pairs_module, "MAX_WAITING", 30)
-    steps = random.Random(seed).choices(
-        ["a", "b", "c", "know a", "know b", "timed"], [9] * 3 + [1] * 3, k=120
-    )
-    known, timed, told, expected, waiting = set(), [], [], [], []
-
-    def is_settled(_, url, later):
-        return url[0] in known and not (timed and later < AROUND)
-
+def test_pages_speak_as_soon_as_their_names_are_settled(monkeypatch):
+    """Only those are looked at of which more may be known by now."""
+    monkeypatch.setattr(pairs_module, "MAX_WAITING", 5)
+    known, told = set(), []
+    is_settled = Mock(side_effect=lambda _, url: url[0] in known)
     still = SimpleNamespace(different=0)
-    names = Mock(is_settled=Mock(side_effect=is_settled), units=lambda _: still, news={})
+    names = Mock(is_settled=is_settled, units=lambda _: still, news={})
     arrivals = Arrivals(names, lambda arrival: told.append(arrival.url))
-    for number, step in enumerate(steps):
-        if len(step) == 1:
-            waiting.append(f"{step}{number}")
-            looked = names.is_settled.call_count
-            arrivals.add(Mock(site=SITE, url=waiting[-1], steps=0))
-            assert names.is_settled.call_count <= looked + 3  # of 31
-        else:
-            known.update(step[5:])
-            timed.extend(step[:1] * (step == "timed"))
-            names.news[SITE] = None
-        arrivals.settle()
-        last = len(waiting) - 1
-        expected += [
-            url
-            for at, url in enumerate(waiting)
-            if last - at >= 30 or is_settled("", url, last - at)
-        ]
-        waiting = [url for url in waiting if url not in expected]
-        assert told == expected
+
+    def add(*urls):
+        for url in urls:
+            arrivals.add(Mock(site=SITE, url=url, steps=0))
+
+    add("a1", "b1", "a2")
+    known.add("a")
+    arrivals.settle()  # nobody has said so
+    assert (told, is_settled.call_count) == ([], 3)
+    add("a3")
+    names.news[SITE] = None
+    arrivals.settle()
+    arrivals.settle()
+    assert (told, is_settled.call_count) == (["a3", "a1", "a2"], 7)
+    add("b2", "b3", "b4", "b5")
+    assert told[3:] == []
+    add("b6")  # too many wait
+    assert told[3:] == ["b1"]
     arrivals.settle(is_last=True)
-    assert told == expected + waiting
+    assert told[4:] == ["b2", "b3", "b4", "b5", "b6"]

@@ -8,8 +8,6 @@ second fetches in the log show: see `units`.
 from __future__ import annotations
 
 import json
-from bisect import bisect_left
-from collections import defaultdict, deque
 from contextlib import contextmanager, nullcontext, suppress
 from hashlib import blake2b
 from itertools import chain
@@ -18,13 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from scrapy_urlnorm.domains import domain_or_host
 from scrapy_urlnorm.logs.blocks import from_hashed
-from scrapy_urlnorm.logs.differences import (
-    LEAST_BESIDE,
-    count_beside,
-    family_of,
-    place_of,
-    tells_time,
-)
+from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.source import Log, numbered_lines, open_log
 from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.url import split
@@ -34,7 +26,6 @@ if TYPE_CHECKING:
     from io import BufferedReader
 
     from scrapy_urlnorm.logs.blocks import Block
-    from scrapy_urlnorm.logs.differences import Unit
 
 
 #: What the key ``pair`` says: right after the fetch of this URL before, or long after it.
@@ -43,7 +34,6 @@ AT_ONCE, LATE = "at once", "late"
 MAX_NAMES = 1_000_000
 #: Sites with pairs whose units are learned; pairs of each; pages that are kept for a second fetch.
 _MAX_SITES, _MAX_PAIRS, _MAX_KEPT = 500, 5_000, 20_000
-_AROUND = 40  # pages before and after one that are asked whether a unit tells the time
 
 
 class Contents:
@@ -64,12 +54,6 @@ class Contents:
         for row in filter(_is_page, rows("")):
             with suppress(ValueError):
                 self._learn(row)
-        if any(site.units.clocks for site in self._restless.values()):
-            for row in filter(_is_page, rows("")):
-                restless = self._restless.get(_site_of(row))
-                if restless is not None and not is_pair(row):
-                    with suppress(ValueError):
-                        restless.note_times(row["url"], _blocks(row))
 
     def _learn(self, row: Mapping[str, Any]) -> None:
         site = _site_of(row)
@@ -169,14 +153,9 @@ class _Restless:
         self.units = Units()
         self.fetched_twice: set[str] = set()  #: URLs
         self._last: dict[str, list[Block]] = {}  # fetches of these URLs
-        self._recent: deque[tuple[list[Block], str]] = deque(maxlen=_AROUND)
-        # Of each unit that tells the time, pages that have it: number, place, what they show.
-        self._times: defaultdict[Unit, list[tuple[int, str, object]]] = defaultdict(list)
-        self._noted = self._named = 0
 
     def saw(self, url: str, blocks: list[Block]) -> None:
         self.units.saw(blocks, url)
-        self._recent.append((blocks, place_of(blocks) or url))
         if url in self.fetched_twice and len(self._last) < _MAX_KEPT:
             self._last[url] = blocks
 
@@ -185,43 +164,14 @@ class _Restless:
         if before is None or self.units.pairs.total() + self.units.late > _MAX_PAIRS:
             return
         if is_late:
-            self.units.learn_late(family, before, blocks, self._tells_time)
+            self.units.learn_late(family, before, blocks)
         else:
             self.units.learn(family, before, blocks)
         self._last[url] = blocks
 
-    def _tells_time(self, unit: Unit, value: tuple[str, ...]) -> bool:
-        shown = ((self.units.value(unit, page), place) for page, place in reversed(self._recent))
-        return tells_time(value, shown)
-
-    def note_times(self, url: str, blocks: list[Block] | None) -> None:
-        """Take note of what a page shows of the time, when all units are known."""
-        if blocks is None:
-            return
-        for unit in self.units.clocks:
-            if value := self.units.value(unit, blocks):
-                place = place_of(blocks) or url
-                self._times[unit].append((self._noted, place, hash(value)))
-        self._noted += 1
-
     def name(self, url: str, blocks: list[Block]) -> str | None:
-        family, number = family_of(url), self._named
-        self._named += 1
-        out = self.units.left_out(family) | self.units.aged(family)
-        timed = {unit for unit in self.units.timed(family) if self._is_time(unit, number)}
-        return self.units.name(blocks, out | timed)
-
-    def _is_time(self, unit: Unit, number: int) -> bool:
-        """Whether pages that arrived beside one show the same value of a unit."""
-        times = self._times[unit]
-        at = bisect_left(times, (number,))
-        if at == len(times) or times[at][0] != number:
-            return False
-        _, place, value = times[at]
-        around = [*times[max(0, at - _AROUND) : at], *times[at + 1 : at + 1 + _AROUND]]
-        around.sort(key=lambda other: abs(other[0] - number))
-        shown = ((other, where) for _, where, other in around)
-        return count_beside(value, shown, place)[0] >= LEAST_BESIDE
+        family = family_of(url)
+        return self.units.name(blocks, self.units.left_out(family) | self.units.aged(family))
 
 
 # --- reading a log more than once -----------------------------------------------------------------

@@ -23,8 +23,6 @@ _LONGEST_WORD = 16
 _WORDS = re.compile(r"\w+\W?|\W")
 #: To match more lines takes seconds, by the square of their number: they are compared in order.
 _MOST_LINES = 500
-#: Pages around one that are asked whether a unit tells the time, and how many have to agree.
-AROUND, LEAST_BESIDE = 12, 2
 
 
 class Unit(NamedTuple):
@@ -152,28 +150,3 @@ def without_span(line: str, unit: Unit, longest: int) -> tuple[str, str] | None:
         if end - start <= longest:
             return " ".join((*words[:start], *words[end:])), " ".join(words[start:end])
     return None
-
-
-def count_beside(
-    value: object, shown: Iterable[tuple[object, str]], place: str = ""
-) -> tuple[int, int]:
-    """Return how many of the nearest pages show *value*, and how many another one.
-
-    *shown* are the values and places of pages, the nearest first; each place counts once, and that
-    of the page itself, *place*, does not.
-    """
-    seen, same, other = {place}, 0, 0
-    for found, where in shown:
-        if found and where not in seen:
-            seen.add(where)
-            same += found == value
-            other += found != value
-        if same + other >= AROUND:
-            break
-    return same, other
-
-
-def tells_time(value: object, shown: Iterable[tuple[object, str]]) -> bool:
-    """Whether nearly all of the pages that arrived last show *value*; see `count_beside`."""
-    same, other = count_beside(value, shown)
-    return same >= 3 and same >= 0.8 * (same + other)

@@ -37,7 +37,7 @@ from scrapy_urlnorm.logs.differences import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
 #: Paths at which lines come and go, lines that do at one of them, and lines that many pages have,
 #: that are remembered.
@@ -78,7 +78,6 @@ class Units:
 
     def __init__(self) -> None:
         self._tallies: dict[Unit, dict[str, _Tally]] = {}
-        self.clocks: dict[Unit, set[str]] = {}  #: those that show the time, by family
         self._aged: dict[Unit, set[str]] = {}  # those that change with time, by family
         self._longest: Counter[Unit] = Counter()  # words of a span
         self._pool: defaultdict[str, set[str]] = defaultdict(set)  # lines that came or went
@@ -222,17 +221,8 @@ class Units:
         own = (block.line for block in blocks if block.is_text and not self.is_common(block))
         return Counter(word for line in own for word in line.split(" "))
 
-    def learn_late(
-        self,
-        family: str,
-        first: list[Block],
-        second: list[Block],
-        tells_time: Callable[[Unit, tuple[str, ...]], bool],
-    ) -> bool:
-        """Learn from a second fetch long after the first; return whether it says something new.
-
-        *tells_time* says whether pages that arrived beside the second one show this value too.
-        """
+    def learn_late(self, family: str, first: list[Block], second: list[Block]) -> bool:
+        """Learn from a second fetch long after the first; return whether it says something new."""
         one, two = Fetch(first), Fetch(second)
         if not self.is_pair(first, second):
             return False
@@ -240,17 +230,14 @@ class Units:
         if first == second:
             return False
         is_new = False
-        known = self.left_out(family)
-        for unit in self._differences(one, two) - known - self.timed(family):
+        known = self.left_out(family) | self.aged(family)
+        for unit in self._differences(one, two) - known:
             before, after = self.value(unit, one), self.value(unit, two)
             if self._is_content(unit, self._kept(unit, before, after)):
                 continue
             is_new = True
             self._note_length(unit, before, after)
-            if after and tells_time(unit, after):
-                self.clocks.setdefault(unit, set()).add(family)
-            else:
-                self._aged.setdefault(unit, set()).add(family)
+            self._aged.setdefault(unit, set()).add(family)
         self._left_out.clear()
         self.version += is_new
         self.different += 1
@@ -335,14 +322,10 @@ class Units:
 
     def state_of(self, family: str) -> tuple[object, ...]:
         """Return all that names of pages of a family depend on, besides what the pages show."""
-        out = self.left_out(family) | self.timed(family) | self.aged(family)
+        out = self.left_out(family) | self.aged(family)
         lengths = frozenset((unit, self._longest[unit]) for unit in out if unit.kind == "span")
         shared = any(unit.kind == "shared" for unit in out) and self._pages.bit_length()
         return out, lengths, len(self.decoration), shared, self.telling(family)
-
-    def depth_of(self, unit: Unit) -> int:
-        """Return a number that changes when the `value` of *unit* on a page may be another one."""
-        return self.version if unit.kind == "shared" else self._longest[unit]
 
     def in_words(self) -> list[str]:
         """Say what changes by itself, and when: for people, what most pages have first."""
@@ -351,16 +334,15 @@ class Units:
             for unit, tallies in self._tallies.items()
         }
         found = [f"{unit} at each fetch" for unit, n in Counter(at_once).most_common() if n]
-        found += [f"{unit}, the same on all pages at a time" for unit in sorted(self.clocks)]
         return found + [f"{unit} with time" for unit in sorted(self._aged)]
 
     def aged(self, family: str) -> set[Unit]:
         """Return the units that change with time on pages of a family: names leave them out."""
-        return _on(family, self._aged)
-
-    def timed(self, family: str) -> set[Unit]:
-        """Return the units that show the time on pages of a family."""
-        return _on(family, self.clocks)
+        return {
+            unit
+            for unit, of in self._aged.items()
+            if len(of) >= 3 or any(are_siblings(family, other) for other in of)
+        }
 
     def knows(self, family: str) -> bool:
         """Whether a page of a family, or of a sibling, was fetched twice, one right after the other."""
@@ -431,7 +413,6 @@ class Units:
 
         return {
             "units": [[*unit, counts(of)] for unit, of in self._tallies.items()],
-            "clocks": [[*unit, sorted(of)] for unit, of in self.clocks.items()],
             "aged": [[*unit, sorted(of)] for unit, of in self._aged.items()],
             "longest": [[*unit, number] for unit, number in self._longest.items()],
             "pool": {path: sorted(lines) for path, lines in self._pool.items()},
@@ -447,7 +428,6 @@ class Units:
         self = cls()
         for *unit, of in state["units"]:
             self._tallies[Unit(*unit)] = {family: _Tally(*tally) for family, tally in of.items()}
-        self.clocks = {Unit(*unit): set(of) for *unit, of in state["clocks"]}
         self._aged = {Unit(*unit): set(of) for *unit, of in state["aged"]}
         self._longest.update({Unit(*unit): number for *unit, number in state["longest"]})
         for path, lines in state["pool"].items():
@@ -458,12 +438,3 @@ class Units:
             known = self._verdicts[folder] = Counter()
             known.update({(tuple(slots), is_other): n for (slots, is_other), n in said})
         return self
-
-
-def _on(family: str, units: dict[Unit, set[str]]) -> set[Unit]:
-    """Return those of *units*, with families, that hold for a family: for its kin, or everywhere."""
-    return {
-        unit
-        for unit, of in units.items()
-        if len(of) >= 3 or any(are_siblings(family, other) for other in of)
-    }

@@ -2,8 +2,7 @@
 
 Two pages with one name are proposed to be one; audits decide (`verdicts`). A name is made anew when
 a unit comes or goes, from the blocks of the page, which stand in the database: at a safe point of
-its site, and before that the site is not mined. Whether a unit tells the time is asked of the
-pages that arrived beside one, those after it too: so its name is settled a few pages later.
+its site, and before that the site is not mined.
 """
 
 from __future__ import annotations
@@ -14,24 +13,15 @@ from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import repeat
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.caches import BoundedCache
 from scrapy_urlnorm.crawl.online.evidence import named
 from scrapy_urlnorm.crawl.online.safe_points import Work
 from scrapy_urlnorm.crawl.requests import site_of
 from scrapy_urlnorm.logs.blocks import digest_of, packed, unpacked
-from scrapy_urlnorm.logs.differences import (
-    AROUND,
-    LEAST_BESIDE,
-    count_beside,
-    family_of,
-    place_of,
-    tells_time,
-)
+from scrapy_urlnorm.logs.differences import family_of
 from scrapy_urlnorm.logs.page_identity import Identity
-from scrapy_urlnorm.logs.units import Fetch, Units
+from scrapy_urlnorm.logs.units import Units
 from scrapy_urlnorm.stores.sqlite import from_json
 
 if TYPE_CHECKING:
@@ -45,13 +35,12 @@ if TYPE_CHECKING:
     from scrapy_urlnorm.crawl.online.whole_pages import Shown
     from scrapy_urlnorm.crawl.requests import Asked
     from scrapy_urlnorm.logs.blocks import Block
-    from scrapy_urlnorm.logs.differences import Unit
     from scrapy_urlnorm.stores.sqlite import Database
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS shown (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, fingerprint BLOB NOT NULL UNIQUE,
-  url TEXT NOT NULL, family TEXT NOT NULL, place TEXT NOT NULL, digest TEXT NOT NULL, kind TEXT,
+  url TEXT NOT NULL, family TEXT NOT NULL, digest TEXT NOT NULL, kind TEXT,
   strict TEXT, name TEXT, apart TEXT NOT NULL DEFAULT '', blocks BLOB NOT NULL, request BLOB);
 CREATE INDEX IF NOT EXISTS shown_on_site ON shown (site, id);
 CREATE INDEX IF NOT EXISTS shown_as ON shown (site, strict);
@@ -69,9 +58,6 @@ _ROWS_AT_ONCE = 50
 _PAGES_AT_ONCE, _BLOCKS_A_STEP = 8, 40
 #: What names are made with where nothing changes by itself: see `Units.state_of`.
 _STILL: tuple[object, ...] = (frozenset(), frozenset(), 0, False, ())
-#: Pages before and after one of which it is asked what they show of a unit, such answers kept, and
-#: pages of which they are read.
-_BESIDE, _MAX_VALUES, _MAX_READ = 40, 20_000, 80
 #: Families with pairs, after which it is known what changes on all pages of a site.
 _FAMILIES = 3
 #: Late fetches, before it is known what changes with time.
@@ -85,7 +71,6 @@ class Arrived(NamedTuple):
     fingerprint: bytes
     url: str
     family: str
-    place: str
     digest: str
     kind: str | None
     strict: str | None
@@ -115,11 +100,6 @@ class Names:
         self._states: dict[str, dict[str, tuple[object, ...] | None]] = {}
         #: Sites of which more is known, so that pages may be settled: an ordered set.
         self.news: dict[str, None] = {}
-        #: By site, after which page others may have arrived beside each since all were named.
-        self._fresh: Counter[str] = Counter()
-        #: What a page shows of a unit, by site, unit, number of the page, and `Units.depth_of`.
-        self._values = BoundedCache(self._value, most=_MAX_VALUES, longest=0, length=lambda _: 0)
-        self._read_lately: dict[int, list[Block] | Fetch] = {}  # by number
         self.database.ensure(_TABLES)
         self._counts.update(dict(self.database.read("SELECT site, count(*) FROM shown GROUP BY 1")))
 
@@ -138,7 +118,7 @@ class Names:
             self._lines -= forgotten.size
             self.safe_points.drop(other, Work.NAMES)
             self.news[other] = None
-            for known in (self._named, self._states, self._fresh):
+            for known in (self._named, self._states):
                 known.pop(other, None)
         return units
 
@@ -174,14 +154,13 @@ class Names:
             return Identity(identity.digest, kind=identity.kind)
         strict = units.name(blocks, ())
         self.database.write(
-            "INSERT OR REPLACE INTO shown (site, fingerprint, url, family, place, digest, kind,"
-            " strict, name, blocks, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            *(site, fingerprint, url, family, place_of(blocks) or url),
+            "INSERT OR REPLACE INTO shown (site, fingerprint, url, family, digest, kind,"
+            " strict, name, blocks, request) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            *(site, fingerprint, url, family),
             *(identity.digest, identity.kind, strict, strict, data, self._packed(asked)),
         )
         ((number,),) = self.database.read("SELECT last_insert_rowid()")
         self._counts[site] += 1
-        self._keep(number, blocks)
         self._make_room(site, number)
         if units.version != self._named[site]:
             self._begin_renaming(site)
@@ -246,7 +225,7 @@ class Names:
 
     def _find(self, where: str, *values: object, most: int = _PAGES_AT_ONCE) -> list[Arrived]:
         select = (
-            "SELECT id, fingerprint, url, family, place, digest, kind, strict, name, apart, blocks,"
+            "SELECT id, fingerprint, url, family, digest, kind, strict, name, apart, blocks,"
             f" request FROM shown WHERE {where} ORDER BY id LIMIT ?"
         )
         rows = self.database.read(select, *values, most)
@@ -259,8 +238,7 @@ class Names:
         telling = units.telling(row.family)
         if not {*row.apart.split()}.issubset(telling):
             return digest_of([row.fingerprint.hex()])
-        timed = {unit for unit in units.timed(row.family) if self._tells_time(site, unit, row)}
-        name = units.name(row.blocks, units.left_out(row.family) | timed | units.aged(row.family))
+        name = units.name(row.blocks, units.left_out(row.family) | units.aged(row.family))
         if name is None:
             return None
         select = (
@@ -278,40 +256,6 @@ class Names:
 
         slots = slots_of(row.url) or {}
         return digest_of([name, *(slots.get(slot, "") for slot in telling)])
-
-    def _tells_time(self, site: str, unit: Unit, row: Arrived) -> bool:
-        value = self._values[site, unit, row.number, self.units(site).depth_of(unit)]
-        shown = self._beside(site, unit, row.number)
-        return bool(value) and count_beside(value, shown, row.place)[0] >= LEAST_BESIDE
-
-    def _beside(self, site: str, unit: Unit, number: int) -> Iterator[tuple[int, str]]:
-        """Yield what pages that arrived beside one show of a unit, and where, the nearest first."""
-        found: list[tuple[int, str]] = []
-        for where in ("< ? ORDER BY id DESC", "> ? ORDER BY id"):
-            select = f"SELECT id, place FROM shown WHERE site = ? AND id {where} LIMIT ?"
-            found += self.database.read(select, site, number, _BESIDE)
-        depth = self.units(site).depth_of(unit)
-        for other, place in sorted(found, key=lambda row: abs(row[0] - number)):
-            yield self._values[site, unit, other, depth], place
-
-    def _value(self, key: tuple[str, Unit, int, int]) -> int:
-        site, unit, number, _ = key
-        value = self.units(site).value(unit, self._fetch(number))
-        return _hash(value) if value else 0
-
-    def _fetch(self, number: int) -> Fetch:
-        found = self._read_lately.pop(number, None)
-        if found is None:
-            rows = self.database.read("SELECT blocks FROM shown WHERE id = ?", number)
-            found = _blocks(rows[0][0]) if rows else []
-        fetch = found if isinstance(found, Fetch) else Fetch(found)
-        self._keep(number, fetch)
-        return fetch
-
-    def _keep(self, number: int, fetch: list[Block] | Fetch) -> None:
-        self._read_lately[number] = fetch
-        if len(self._read_lately) > _MAX_READ:
-            del self._read_lately[next(iter(self._read_lately))]
 
     # --- other names ------------------------------------------------------------------------
 
@@ -331,14 +275,8 @@ class Names:
 
     def learn_late(self, page: Arrived, second: list[Block]) -> bool:
         """Learn from a page that was fetched long after it arrived; return whether it is new."""
-        site = site_of(page.url)
-        ((last,),) = self.database.read("SELECT ifnull(max(id), 0) FROM shown WHERE site = ?", site)
-
-        def tells_time_now(unit: Unit, value: tuple[str, ...]) -> bool:
-            return tells_time(_hash(value), self._beside(site, unit, last + 1))
-
-        with self._learning(site) as units:
-            return units.learn_late(page.family, page.blocks, second, tells_time_now)
+        with self._learning(site_of(page.url)) as units:
+            return units.learn_late(page.family, page.blocks, second)
 
     def judged(self, url: str, slots: Iterable[str], *, is_other: bool) -> None:
         """Learn from a verdict about two pages, of which one is at *url*, that differ in *slots*."""
@@ -371,8 +309,8 @@ class Names:
     def _rename_all(self, site: str) -> Iterator[None]:
         """Name the pages anew that may have got another name, one at each step.
 
-        Those of families of which other units are left out now; where units tell the time, those
-        with new neighbours; and what shows the very same as a page that got another name.
+        Those of families of which other units are left out now, and what shows the very same as a
+        page that got another name.
         """
         units, known = self.units(site), self._states.get(site, {})
         select = "SELECT id, family FROM shown WHERE site = ? ORDER BY id"
@@ -383,17 +321,15 @@ class Names:
         }
         changed = {each for each, state in states.items() if known.get(each, _STILL) != state}
         self._states[site] = {**known, **dict.fromkeys(changed)}  # until it is done
-        fresh = self._fresh[site] if units.clocks else inf
         names: dict[str, str] = {}
         for number, family in pages:
-            if family in changed or number > fresh:
+            if family in changed:
                 is_told = bool(units.telling(family))  # then a name becomes several
                 for old, new in self._named_anew(site, number):
                     if old and new and not is_told:
                         names[old] = new
                     yield
         self._states[site] = states
-        self._fresh[site] = pages[-_BESIDE - 1][0] if len(pages) > _BESIDE else 0
         self.aliases.renamed(site, names)
         self.news[site] = None
 
@@ -422,16 +358,11 @@ class Names:
             self.evidence.rename(site, row.url, named(said))
         return said
 
-    def is_settled(self, site: str, url: str, later: int) -> bool:
-        """Whether what changes by itself on pages like that of *url* is known, as far as may be.
-
-        So many pages of the site arrived *later* than it.
-        """
+    def is_settled(self, site: str, url: str) -> bool:
+        """Whether what changes by itself on pages like that of *url* is known, as far as may be."""
         units = self.units(site)
         if not units.different:
             return True
-        if units.clocks and later < AROUND:
-            return False
         if units.late < _LATE or self.safe_points.has(site, Work.NAMES):
             return False
         return len(units.pairs) >= _FAMILIES or units.knows(family_of(url))
@@ -456,7 +387,3 @@ def _blocks(data: bytes) -> list[Block]:
         return unpacked(data)
     except (zlib.error, UnicodeDecodeError):
         return []
-
-
-def _hash(value: tuple[str, ...]) -> int:
-    return zlib.crc32("\n".join(value).encode("utf-8", "surrogatepass"))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from scrapy_urlnorm.crawl.online.safe_points import STEPS, Work
 from scrapy_urlnorm.crawl.online.whole_pages import Shown, shown_in_crawl
 from scrapy_urlnorm.learning.media import looks_like_an_act
-from scrapy_urlnorm.logs.differences import AROUND, family_of
+from scrapy_urlnorm.logs.differences import family_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -171,12 +171,11 @@ class Arrivals:
         self._due: dict[str, list[Arrival]] = {}  # that wait for a safe point as well
 
     def add(self, arrival: Arrival) -> None:
-        """Have a page wait, or speak at once; and another one that has waited long enough now."""
+        """Have a page wait, or speak at once; of too many that wait the oldest one does."""
         waiting = self._waiting.setdefault(arrival.site, [])
         waiting.append(arrival)
         last = len(waiting) - 1
-        at = {last, last - AROUND, last - MAX_WAITING}
-        self._look_at(arrival.site, sorted(place for place in at if place >= 0))
+        self._look_at(arrival.site, [0, last] if last >= MAX_WAITING else [last])
 
     def settle(self, *, is_last: bool = False) -> None:
         """Look at the pages of sites of which more is known; at all, if it *is_last*."""
@@ -192,9 +191,8 @@ class Arrivals:
         waiting = self._waiting.get(site, [])
         settled, last = [], len(waiting) - 1
         for place in reversed(places):
-            later = last - place
-            is_due = is_last or later >= MAX_WAITING
-            if is_due or self._names.is_settled(site, waiting[place].url, later):
+            is_due = is_last or last - place >= MAX_WAITING
+            if is_due or self._names.is_settled(site, waiting[place].url):
                 settled.append(waiting[place])
                 del waiting[place]
         if not waiting:

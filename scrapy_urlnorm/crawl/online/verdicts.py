@@ -462,7 +462,7 @@ class Verdicts:
                 return True
             if before.blocks and now.blocks:
                 units, family = self.names.units(site_of(now.url)), family_of(now.url)
-                out = units.left_out(family) | units.timed(family) | units.aged(family)
+                out = units.left_out(family) | units.aged(family)
                 if units.same(before.blocks, now.blocks, out):
                     return True
         return False
