@@ -64,7 +64,6 @@ MECHANISMS: dict[str, dict[str, Any]] = {
     "guard": {f"{LEARNING}.miner.guarded": answer(())},
     "forms (called from anywhere)": {f"{LEARNING}.forms._called_from_anywhere": answer(())},
     "forms": {f"{LEARNING}.forms.candidates": answer(())},
-    "symbols": {f"{LEARNING}.candidates._symbolic": answer(())},
     "tables": {f"{MINER}._try_tables": answer(False)},
     "closed world": {f"{LEARNING}.coverage.covered": lambda op, context, *_, **__: context},
     "enough values of an edit": {f"{LEARNING}.coverage.enough_values": answer(True)},

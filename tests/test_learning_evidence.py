@@ -82,17 +82,6 @@ def test_of_many_values_the_first_are_counted(monkeypatch):
     assert vocabulary.values["q:x"] == {"a"}
 
 
-def test_the_separator_is_the_sign_that_more_values_have():
-    """Each value has one voice, however many signs it has."""
-    items = [
-        Item({"host": "h", "q:x": value}, n, Counter([n]), n, "")
-        for n, value in enumerate(["a/b/c/d", "a:b", "c:d"])
-    ]
-    assert Vocabulary(items).separator("q:x") == ":"
-    assert Vocabulary(items[:1]).separator("q:x") == "/"
-    assert Vocabulary(items).separator("q:none") == ":"
-
-
 # --- Of a large site the learner looks at a part, and merges no more wrongly than with all
 
 

@@ -12,7 +12,7 @@ from site_rule_cases import CASES, HTTP, path_and_query, rule
 from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.normalizer import Normalizer
 from scrapy_urlnorm.site_rules import RuleSet, SiteRule, load_site_rules
-from scrapy_urlnorm.site_rules.context import SYMBOLS, WHEN_KEYS
+from scrapy_urlnorm.site_rules.context import WHEN_KEYS
 from scrapy_urlnorm.site_rules.operation import SHAPES
 from scrapy_urlnorm.site_rules.operations import EDITS, ORDER, WORDS
 from scrapy_urlnorm.site_rules.rule import FIELDS, SOURCES, STATUSES
@@ -223,7 +223,7 @@ BLOCKS = re.findall(r"```toml\n(.*?)```\n((?:- [^\n]*\n)+)", TEXT, re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "word", [*WORDS, *EDITS, *FIELDS, *WHEN_KEYS, *SHAPES, *SOURCES, *STATUSES, *SYMBOLS]
+    "word", [*WORDS, *EDITS, *FIELDS, *WHEN_KEYS, *SHAPES, *SOURCES, *STATUSES]
 )
 def test_every_word_of_the_language_is_there(word):
     assert re.search(rf"(?<![\w-]){re.escape(word)}(?![\w-])", TEXT)

@@ -169,7 +169,6 @@ ENDING = [
         rule("split-segment", separator=":", prefix="/doku.php"),
         rule("lowercase-path", option=True, path="/doku.php/**"),
         rule("drop-default", default={"do": "show"}),
-        rule("replace", old={"q:do": "index"}, new={"q:idx": "{namespace}"}, prefix="/doku.php"),
         rule("ignore-value", slots=["q:rev"]),
         rule("edit-value", slots="q:page", edit="number-before"),
         rule("edit-value", edit="lowercase", slots=["q:page", "q:rev"]),

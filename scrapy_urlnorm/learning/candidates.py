@@ -2,10 +2,6 @@
 
 Big contents are sampled, never skipped: one content under many URLs is where the login pages and
 the calendars are.
-
-*Symbols*: ``idx=a:b`` on ``/doku.php/a/b/page`` is ``{namespace}``. With a symbol in place of text of
-the path, an exchange that differs from page to page becomes one and the same for all. Needed by
-app_doku (0.972 with this, 0.951 without).
 """
 
 from __future__ import annotations
@@ -20,15 +16,12 @@ from scrapy_urlnorm.exceptions import SiteRuleError
 from scrapy_urlnorm.learning.corpus import OTHER, Corpus, Item, Vocabulary
 from scrapy_urlnorm.learning.media import voices
 from scrapy_urlnorm.masking import is_secret
-from scrapy_urlnorm.site_rules.context import SYMBOLS, TITLE, Pair, Path, PathText, is_title
+from scrapy_urlnorm.site_rules.context import TITLE, Pair, Path, is_title
 from scrapy_urlnorm.site_rules.form import (
-    REPEAT,
     Slots,
     is_param,
-    is_path,
     is_segment,
     segment_slots,
-    segments,
 )
 from scrapy_urlnorm.site_rules.operation import Twins
 from scrapy_urlnorm.site_rules.operations import (
@@ -45,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     Pairs = tuple[Pair, ...]
-    #: Old pairs, new pairs, and what symbols among them stand for: the fields of `Replace`.
-    Exchange = tuple[Pairs, Pairs, PathText | None]
+    #: Old pairs and new pairs: the fields of `Replace`.
+    Exchange = tuple[Pairs, Pairs]
 
 _Key = TypeVar("_Key")
 
@@ -58,8 +51,6 @@ _MAX_SLOTS, _MAX_SIDE = 5, 5
 _MAX_NAMED = 2
 #: Candidates tried in a round, those that most contents support (a choice, for the time it takes).
 _CAPS = {"sets": 80, "exchanges": 200, "structure": 60, "titles": 24, "named": 12}
-#: Segments before the text of a symbol, at most (a choice).
-_MAX_PREFIX = 2
 #: Characters of a session id or a token, at least: to ask takes a while.
 _LEAST_SECRET = 8
 #: A content with so many URLs is evidence alone, if so many pairs of them differ in a set.
@@ -231,9 +222,7 @@ def _sampled(items: list[Item]) -> list[Item]:
     return ordered[:_SAMPLE] + [rest[i * len(rest) // _SAMPLE] for i in range(_SAMPLE)]
 
 
-def _exchanges(
-    one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
-) -> Iterator[Exchange]:
+def _exchanges(one: Slots, other: Slots, names: set[str], _: Vocabulary) -> Iterator[Exchange]:
     if "sep" in names or names in ({"slash"}, {"?"}):
         return
     left = tuple(sorted((name, one[name]) for name in names if name in one))
@@ -246,41 +235,8 @@ def _exchanges(
     pairs = ((name, value) for name, value in left + right if len(value) >= _LEAST_SECRET)
     if any(is_param(name) and is_secret(name[2:], value) for name, value in pairs):
         return  # nobody gets that session again
-    yield _directed(left, right)
-    path = segments(one)
-    if any(value in path or ":" in value or "/" in value for _, value in left + right):
-        yield from _symbolic(one, left, right, vocabulary)  # a value may repeat text of the path
-
-
-def _directed(left: Pairs, right: Pairs, path_text: PathText | None = None) -> Exchange:
-    """Return the exchange of the larger side for the smaller."""
     right, left = sorted((left, right), key=lambda p: (len(p), sum(len(v) for _, v in p), p))
-    return left, right, path_text
-
-
-def _symbolic(
-    slots: Slots, left: Pairs, right: Pairs, vocabulary: Vocabulary
-) -> Iterator[Exchange]:
-    """Yield the exchanges of *left* and *right* with symbols for text of the path."""
-    path = segments(slots)
-    pairs = left + right
-    if not path or any(is_path(name) for name, _ in pairs):
-        return
-    texts = {value for name, value in pairs if is_param(name) and value and REPEAT not in value}
-    separators = sorted({vocabulary.separator(name) for name, _ in pairs if is_param(name)})
-    for start in range(min(_MAX_PREFIX + 1, len(path))):
-        if start and (start - 1, path[start - 1]) not in vocabulary.directories:
-            return
-        for separator in separators:
-            path_text = PathText(tuple(path[:start]), separator)
-            for symbol in SYMBOLS:
-                text = path_text.of(slots, symbol)
-                if text in texts:
-                    one, other = (
-                        tuple((name, symbol if value == text else value) for name, value in side)
-                        for side in (left, right)
-                    )
-                    yield _directed(one, other, path_text)
+    yield left, right  # the larger side, and the smaller in its place
 
 
 def of_server(op: Operation) -> bool:

@@ -243,7 +243,6 @@ class Vocabulary:
             for slot, counted in self._counted.items()
             if slot in self.names or slot in ("host", "scheme")
         }
-        self._separators: dict[str, str] = {}
         self._patterns: dict[tuple[int, str], tuple[str, str]] = {}  # of positions and segments
 
     @cached_property
@@ -315,14 +314,6 @@ class Vocabulary:
         return frozenset(
             slot for slot, cores in always.items() if len(set(map(frozenset, cores.values()))) > 1
         )
-
-    def separator(self, slot: str) -> str:
-        """Return what separates the parts of a parameter's values: ``:``, or ``/``."""
-        if slot not in self._separators:
-            values = self._values.get(slot, ())
-            slashes, colons = (sum(sign in value for value in values) for sign in "/:")
-            self._separators[slot] = "/" if slashes > colons else ":"
-        return self._separators[slot]
 
     def template(self, slots: Slots, ignored: frozenset[str]) -> Path:
         """Return the template of a path; segments of the rule itself are ``*``."""

@@ -388,7 +388,6 @@ def _is_placed(op: Operation, context: Context) -> bool:
         of_server(op)
         or isinstance(op, ParamToPath)
         or (isinstance(op, (Replace, IgnoreValue)) and "s0" in op.slots)
-        or (isinstance(op, Replace) and op.path_text is not None and bool(op.path_text.prefix))
         or any(slot == "s0" for slot, _ in op.pairs())
     )
 

@@ -149,7 +149,7 @@ def sources(op: Operation, corpus: Corpus, context: Context = ()) -> list[Item]:
     for condition in context:
         if isinstance(condition, Rest):
             pairs += pairs_of(condition)
-        elif isinstance(condition, Is) and len(condition.values) == 1 and not condition.symbols:
+        elif isinstance(condition, Is) and len(condition.values) == 1:
             pairs.append((condition.slot, condition.values[0]))
     slots = op.any_of() or tuple(sorted(op.slots - {"s-1", "slash"}))
     if not pairs and len(slots) < 2:

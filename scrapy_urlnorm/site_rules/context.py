@@ -46,33 +46,9 @@ if TYPE_CHECKING:
 
 #: A slot with its value; an item of a template with its text.
 Pair = tuple[str, str]
-#: Values that stand for text of the same URL, see `PathText`.
-SYMBOLS = ("{namespace}", "{page}")
 #: The item of a segment of several words. One word may be the name of a view: ``/edit``.
 TITLE: Pair = ("*-*", "")
 _BLANKS = re.compile(r"[-_+ ]")
-
-
-class PathText(NamedTuple):
-    """The segments after ``prefix``, joined: what the symbols of a rule stand for.
-
-    ``{page}`` is all of them, ``{namespace}`` all but the last. With the prefix ``/doku.php``
-    and the separator ``:``, ``/doku.php/a/b/c`` has the namespace ``a:b`` and the page ``a:b:c``.
-    """
-
-    prefix: tuple[str, ...] = ()
-    separator: str = ":"
-
-    def of(self, slots: Slots, value: str) -> str | None:
-        """Return *value*, or its text in these slots if it is a symbol; ``None`` for no text."""
-        if value not in SYMBOLS:
-            return value
-        path = segments(slots)
-        size = len(self.prefix)
-        if tuple(path[:size]) != self.prefix:
-            return None
-        end = len(path) - (value == "{namespace}")
-        return self.separator.join(path[size:end]) or None
 
 
 class Path(NamedTuple):
@@ -213,17 +189,16 @@ class No(NamedTuple):
 class Is(NamedTuple):
     """The slot has one of the values; a repeated parameter has these values only.
 
-    ``s-1`` is the last segment. Symbols among the values stand for text of the path.
+    ``s-1`` is the last segment.
     """
 
     slot: str
     values: tuple[str, ...]
-    symbols: PathText | None = None
     kind: str = "is"
 
     def holds(self, slots: Slots) -> bool:
         value = slots.get(place(slots, self.slot))
-        return value is not None and _is_one_of(value, self.values, self.symbols, slots)
+        return value is not None and _is_one_of(value, self.values)
 
     def example(self, slots: Slots) -> Slots:
         return slots if self.holds(slots) else with_value(slots, self.slot, self.values[0])
@@ -234,25 +209,18 @@ class Among(NamedTuple):
 
     slot: str
     values: tuple[str, ...]
-    symbols: PathText | None = None
     kind: str = "among"
 
     def holds(self, slots: Slots) -> bool:
         value = slots.get(self.slot)
-        return value is None or _is_one_of(value, self.values, self.symbols, slots)
+        return value is None or _is_one_of(value, self.values)
 
     def example(self, slots: Slots) -> Slots:
         return slots if self.holds(slots) else slots | {self.slot: self.values[0]}
 
 
-def _is_one_of(value: str, values: tuple[str, ...], symbols: PathText | None, slots: Slots) -> bool:
-    if value in values:
-        return True
-    if symbols is not None:
-        values = tuple(symbols.of(slots, v) or v for v in values)
-    elif REPEAT not in value:
-        return False
-    return all(part in values for part in parts(value))
+def _is_one_of(value: str, values: tuple[str, ...]) -> bool:
+    return value in values or (REPEAT in value and all(part in values for part in parts(value)))
 
 
 #: What the value of a slot may begin with, as ``Special:`` of ``Special:Log``: a word, or words,
@@ -369,9 +337,7 @@ _OF_SLOTS = ("params", "among", "starts", "segments")
 WHEN_KEYS = ("has", "no", *_OF_SLOTS, "slash", "host", "scheme", "rest")
 
 
-def read_context(
-    path: object, when: object, own: frozenset[str], symbols: PathText | None
-) -> Context:
+def read_context(path: object, when: object, own: frozenset[str]) -> Context:
     """Return the conditions of a table of a rule file.
 
     *own* are the slots that the rule is about: where the final slash is one of them, ``path``
@@ -387,13 +353,11 @@ def read_context(
             raise refuse("when key", key, ", ".join(WHEN_KEYS))
     for key in WHEN_KEYS:
         if key in table:
-            found += _read(key, table[key], own, symbols)
+            found += _read(key, table[key], own)
     return tuple(found)
 
 
-def _read(
-    key: str, value: Any, own: frozenset[str], symbols: PathText | None
-) -> Iterable[Condition]:
+def _read(key: str, value: Any, own: frozenset[str]) -> Iterable[Condition]:
     name = f"when.{key}"
     if key in ("has", "no"):
         kind = Has if key == "has" else No
@@ -409,12 +373,10 @@ def _read(
             raise refuse(name, value, "a path, with its query if it has one: '/refs?a=1'")
         return [rest_of(Form(split("http://h" + value)).slots, own)]
     said = sorted(check_table(name, value, listed).items())
-    return [_on_slot(key, slot, tuple(sorted(listed(name, v))), symbols) for slot, v in said]
+    return [_on_slot(key, slot, tuple(sorted(listed(name, v)))) for slot, v in said]
 
 
-def _on_slot(
-    key: str, slot: str, values: tuple[str, ...], symbols: PathText | None
-) -> Is | Among | Starts:
+def _on_slot(key: str, slot: str, values: tuple[str, ...]) -> Is | Among | Starts:
     if key == "segments":
         if not slot.lstrip("-").isdigit():
             raise refuse("when.segments", slot, "positions: '0', '1', … '-1'")
@@ -423,8 +385,7 @@ def _on_slot(
         if not HEADED.fullmatch(slot):
             raise refuse("when.starts slot", slot, "s0, s1, … s-1, q:NAME")
         return Starts(slot, values)
-    symbols = symbols or PathText() if any(each in SYMBOLS for each in values) else None
-    return (Is if key == "params" else Among)(f"q:{slot}", values, symbols)
+    return (Is if key == "params" else Among)(f"q:{slot}", values)
 
 
 def write_context(context: Context) -> tuple[str | None, dict[str, Any]]:

@@ -133,8 +133,7 @@ class SiteRule:
         if kind == "param-to-path":  # the path is an operand; of all others it is a condition
             operands["path"], path = path, None
         operation = read_operation(kind, operands)
-        symbols = getattr(operation, "path_text", None)
-        context = read_context(path, when or {}, operation.slots, symbols)
+        context = read_context(path, when or {}, operation.slots)
         self._fill(site, operation, context, evidence)
 
     @classmethod

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from scrapy_urlnorm.exceptions import ConfigError, SiteRuleError
 from scrapy_urlnorm.rules import RULES
-from scrapy_urlnorm.site_rules.context import SYMBOLS, Context, Pair, PathText
 from scrapy_urlnorm.site_rules.form import (
     REPEAT,
     Form,
@@ -23,7 +22,6 @@ from scrapy_urlnorm.site_rules.form import (
     is_path,
     parts,
     path_and_query,
-    path_text,
     place,
     segments,
     with_value,
@@ -47,6 +45,8 @@ from scrapy_urlnorm.url import DOT_SEGMENTS, split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from scrapy_urlnorm.site_rules.context import Context, Pair
 
 #: The words for slots that are no parameters, as far as `DropParam` may name them.
 _FLAGS = {"slash": "slash", "semicolons": "sep", "bare": "?"}
@@ -151,7 +151,7 @@ class Replace(Operation):
     """
 
     words = (
-        Word("replace", "{old} is the same as {new}", "old", "new prefix separator"),
+        Word("replace", "{old} is the same as {new}", "old", "new"),
         Word("drop-default", "{default}: that is the default, and says nothing", "default"),
         Word("host-alias", "the host {host} is the same as {by}", "host by"),
     )
@@ -160,7 +160,6 @@ class Replace(Operation):
 
     old: tuple[Pair, ...]
     new: tuple[Pair, ...] = ()
-    path_text: PathText | None = None
 
     def __post_init__(self) -> None:
         old, new = dict(self.old), dict(self.new)
@@ -185,11 +184,7 @@ class Replace(Operation):
         old, new = operands.get("default") or operands.get("old", ()), operands.get("new", ())
         if word == "host-alias":
             old, new = (("host", REPEAT.join(operands["host"])),), (("host", operands["by"]),)
-        symbolic = any(part in SYMBOLS for _, text in old + new for part in parts(text))
-        if not symbolic and not operands.keys() & {"prefix", "separator"}:
-            return cls(old, new)
-        where = PathText(operands.get("prefix", ()), operands.get("separator", ":"))
-        return cls(old, new, where)
+        return cls(old, new)
 
     def write(self) -> dict[str, Any]:
         old = {slot: _written(value) for slot, value in self.old}
@@ -198,23 +193,18 @@ class Replace(Operation):
             return {"default": {slot[2:]: value for slot, value in old.items()}}
         if self.word == "host-alias":
             return {"host": tuple(parts(self.old[0][1])), "by": new["host"]}
-        said = {"old": old, "new": new} if new else {"old": old}
-        where = self.path_text
-        return said | (
-            {"prefix": path_text(where.prefix), "separator": where.separator} if where else {}
-        )
+        return {"old": old, "new": new} if new else {"old": old}
 
     @property
     def word(self) -> str:
         if self.is_default:
             return "drop-default"
-        is_alias = self.slots == {"host"} and self.new and self.path_text is None
-        return "host-alias" if is_alias else "replace"
+        return "host-alias" if self.slots == {"host"} and self.new else "replace"
 
     @property
     def is_default(self) -> bool:
         """Whether the rule drops parameters at some values."""
-        return not self.new and not self.path_text and all(s[:2] == "q:" for s, _ in self.old)
+        return not self.new and all(s[:2] == "q:" for s, _ in self.old)
 
     def image(self, slots: Slots) -> Slots | None:
         taken = {}
@@ -223,7 +213,7 @@ class Replace(Operation):
             value = slots.get(slot)
             if value is None:
                 return None
-            if value != wanted and not self._same(name, value, wanted, slots):
+            if value != wanted and not _same(name, value, wanted):
                 return None
             taken[slot] = value
         put = {}
@@ -231,31 +221,11 @@ class Replace(Operation):
             slot = place(slots, name) if name[:2] == "s-" else name
             if slot not in taken and slot in slots:
                 return None
-            if self.path_text is not None:
-                found = self._resolved(slots, value)
-                if found is None:
-                    return None
-                value = found
             put[slot] = value
         if "slash" in put and "s0" not in slots:
             return None  # the root has its slash already
         new = exchanged(slots, taken, put)
         return None if new == slots else new
-
-    def _same(self, name: str, value: str, wanted: str, slots: Slots) -> bool:
-        """Whether the values are those wanted, in any order, with symbols resolved."""
-        if name == "host":
-            return value in parts(wanted)
-        found = self._resolved(slots, wanted)
-        if found is None or value == found:
-            return found is not None
-        return REPEAT in value and sorted(parts(value)) == sorted(parts(found))
-
-    def _resolved(self, slots: Slots, value: str) -> str | None:
-        if self.path_text is None:
-            return value
-        found = [self.path_text.of(slots, part) for part in parts(value)]
-        return None if None in found else REPEAT.join(map(str, found))
 
     @property
     def slots(self) -> frozenset[str]:
@@ -263,14 +233,10 @@ class Replace(Operation):
 
     @property
     def key(self) -> object:
-        return None if self.is_default else (frozenset(self.old), self.path_text)
+        return None if self.is_default else frozenset(self.old)
 
     def pairs(self) -> list[Pair]:
-        return [
-            (name, value)
-            for name, value in self.old
-            if REPEAT not in value and value not in SYMBOLS
-        ]
+        return [(name, value) for name, value in self.old if REPEAT not in value]
 
     def any_of(self) -> tuple[str, ...]:
         return tuple(name for name, _ in self.old if name[:2] == "q:")[:1]
@@ -279,7 +245,7 @@ class Replace(Operation):
         for name, value in self.old:
             if name == "host":
                 value = slots["host"] if slots["host"] in parts(value) else parts(value)[0]
-            slots = with_value(slots, name, self._resolved(slots, value) or value)
+            slots = with_value(slots, name, value)
         return without(slots, {name for name, _ in self.new} - {name for name, _ in self.old})
 
     def moves(self) -> list[tuple[str, str]]:
@@ -307,6 +273,13 @@ class Replace(Operation):
 
 def _is_segment(slot: str) -> bool:
     return slot[0] == "s" and slot[1:].lstrip("-").isdigit()
+
+
+def _same(name: str, value: str, wanted: str) -> bool:
+    """Whether a value is one of the hosts wanted, or has the values wanted, in any order."""
+    if name == "host":
+        return value in parts(wanted)
+    return REPEAT in value and sorted(parts(value)) == sorted(parts(wanted))
 
 
 def _check_values(table: Mapping[str, str]) -> None:
