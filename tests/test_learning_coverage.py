@@ -206,31 +206,6 @@ def test_a_page_under_many_values_is_believed_of_log_in_pages_only():
             assert (wary.normalize(one) == wary.normalize(two)) is is_believed
 
 
-def folders(*, tried=0):
-    """A site where `rev` means nothing beside `at`, as in a viewer of repositories.
-
-    The folders that a crawl has seen so far all have `at`, but for *tried*, which differ.
-    """
-    rows = []
-    for n in range(12):
-        rows += [at(f"/?do=folder&at=t{n}", f"f{n}")]
-        rows += [at(f"/?do=folder&at=t{n}&rev=r{n}{i}", f"f{n}") for i in range(3)]
-        rows += [at(f"/?do=change&rev=r{n}{i}", f"c{n}{i}") for i in range(2)]
-        rows += [at(f"/?do=find&for=w{n}{rev}", f"w{n}") for rev in ("", "&rev=a", "&rev=b")]
-    rows += [at(f"/?do=folder&rev=r{n}0", f"alone{n}") for n in range(tried)]
-    return [*rows, at("/?do=change", "start"), at("/?do=folder", "root")]
-
-
-def test_what_explains_the_failures_as_well_is_asked_for_too():
-    """The folders without `at` that come later are other pages. Merged, they would never come."""
-    rows = folders(tried=6)
-    for known in (rows, folders()):
-        keys = taught_by(known, wary=True)
-        assert evaluate(keys, rows).false_merges == 0
-    beside = [f"http://h.example/?do=folder&at=t1&rev=r{n}0" for n in (2, 3)]
-    assert len(set(map(keys.normalize, beside))) == 1
-
-
 # --- What one section of a host shows is believed of that section, until enough others agree
 
 HOST = "http://h.example"

@@ -55,7 +55,7 @@ def test_reports_say_what_was_found_and_what_is_missing():
     assert first.merged == 30
     assert [rule.param for rule in first.active] == [("x",)]
     assert not second.active
-    proposed, _ = second.proposed
+    (proposed,) = second.proposed
     assert proposed.param == ("y",)
     assert proposed.note == "4 contents agree and none differs; 7 would do"
     assert second.missing == ()

@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from math import comb, log1p
 from typing import TYPE_CHECKING, NamedTuple
 
-from scrapy_urlnorm.learning.corpus import GENERALITY, Corpus, Vocabulary, equals, has
+from scrapy_urlnorm.learning.corpus import GENERALITY, Corpus, Vocabulary, equals
 from scrapy_urlnorm.learning.media import is_file, support_of
 from scrapy_urlnorm.learning.priors import prior
 from scrapy_urlnorm.learning.risk import (
@@ -62,8 +62,6 @@ _SEARCHED = 4_000
 #: Contents that each of several values needs before they are taken together, and how many values
 #: (choices).
 _LEAST_POOLED, _MOST_POOLED = 2, 20
-#: So many contents that agree have tried a kind of page (a choice: half of what proves most rules).
-_TRIED = 5
 
 
 class Found(NamedTuple):
@@ -122,8 +120,6 @@ def cover(
     todo = list(trials)
     for _ in range(_MAX_CONTEXTS):
         context = _search(op, todo, vocabulary, limits)
-        if context is not None and limits.wary:
-            context = _undoubted(op, context, todo, vocabulary)
         if context is None:
             break
         counted = count(t for t in todo if all_hold(context, t.slots))
@@ -387,52 +383,3 @@ def _scores(described: list[tuple[Trial, set[Condition]]]) -> _Scores:
         condition: (support_of(votes[condition]), bad[condition], clean[condition])
         for condition in {*votes, *bad}
     }
-
-
-# --- doubt: only where a crawl still runs ----------------------------------------------------
-
-
-def _undoubted(
-    op: Operation, context: Context, trials: Sequence[Trial], vocabulary: Vocabulary
-) -> Context:
-    """Ask for what explains the failures as well as the last condition of *context*.
-
-    Two conditions often keep the same failures out: the kind of page, and a parameter that pages of
-    this kind have had so far. Where nearly all pages that agree have a parameter that none has that
-    fails, the parameter may be the reason, and what does not have it was not tried. Of several
-    values those are kept that share a doubt, or that share to have none: the rest is searched anew.
-
-    Needed by app_gitweb: `h` means nothing beside `hb`, and the first folders that were fetched all
-    have `hb` (308 contents lost in a crawl without this, and without audits).
-    """
-    *others, last = context
-    if not isinstance(last, Is):
-        doubt = _doubt(op, context, trials, vocabulary)
-        return context if doubt is None else (*context, doubt)
-    by_doubt: defaultdict[Has | None, list[str]] = defaultdict(list)
-    for value in last.values:
-        alone = (*others, last._replace(values=(value,)))
-        by_doubt[_doubt(op, alone, trials, vocabulary)].append(value)
-    found = [
-        (*others, last._replace(values=tuple(values)), *([doubt] if doubt is not None else ()))
-        for doubt, values in by_doubt.items()
-    ]
-
-    def agreeing(there: Context) -> int:
-        return len({t.content for t in trials if all_hold(there, t.slots)} - {None})
-
-    return max(found, key=lambda there: (agreeing(there), repr(there)))
-
-
-def _doubt(
-    op: Operation, context: Context, trials: Sequence[Trial], vocabulary: Vocabulary
-) -> Has | None:
-    """Return what else explains the failures: what was hardly tried without it in *context*."""
-    agreeing = [t for t in trials if t.content is not None and all_hold(context, t.slots)]
-    found = []
-    for name in vocabulary.names - op.slots:
-        without = {t.content for t in agreeing if name not in t.slots}
-        is_usual = len(without) < _TRIED and any(name in t.slots for t in agreeing)
-        if is_usual and not any(t.bad and name in t.slots for t in trials):
-            found.append((len(without), name))
-    return has(min(found)[1]) if found else None
