@@ -21,8 +21,6 @@ mining asks for more:
 - That one page stands under many values (`forms`) is the rule of an empty calendar as well, until
   the month comes that has an event. So it is believed only of parameters that say where to go
   afterwards, as those of a log-in page do.
-- A page that many values share which tell other pages apart (an empty day, a search that finds
-  nothing) is not about these values. What holds for it holds for no page with a list.
 
 *Scope*: the sections of one host may belong to different people. What was seen below ``/~ann/`` says
 nothing of ``/~bob/``, so a rule keeps the first path segments that it was seen in, until enough
@@ -36,7 +34,7 @@ one while a crawl runs is needed by app_trac in random order (19 contents lost).
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from itertools import compress
 from math import gcd
 from typing import TYPE_CHECKING
@@ -59,14 +57,12 @@ from scrapy_urlnorm.site_rules.operations import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from scrapy_urlnorm.learning.corpus import Corpus, Hasher, Item, Vocabulary
+    from scrapy_urlnorm.learning.corpus import Corpus, Item, Vocabulary
     from scrapy_urlnorm.learning.risk import Limits
     from scrapy_urlnorm.site_rules.operations import Operation
 
-    #: The slots of whose values a content tells none, by its number.
-    Shared = Mapping[int, set[str]]
     #: The first segment of a path; None for the root.
     First = str | None
 
@@ -86,8 +82,6 @@ _EXCHANGED = 20
 #: Values count upward where the first is no more than _FIRST steps from nothing, and so many of
 #: the steps up to the last are there (choices).
 _FIRST, _DENSE = 3, 0.2
-#: A content is shared from so many values of a slot on (a choice: three orders of a list are fewer).
-_SHARED = 4
 #: So many first segments must agree before the others are taken to be like them (a choice).
 ENOUGH = 3
 #: So many are enough though none of them is proven alone (a choice).
@@ -182,49 +176,6 @@ def folders(
 
 
 # --- where a crawl still runs -----------------------------------------------------------------
-
-
-def shared(items: Iterable[Item], hasher: Hasher, vocabulary: Vocabulary) -> Shared:
-    """Return the contents that stand for many values of a slot, and these slots.
-
-    In the same kind of URLs, the slot tells other pages apart: with all else equal, they differ.
-    """
-    items = list(items)
-    number = Counter(item.content for item in items)
-    named = [(tuple(sorted(filter(is_param, item.slots))), item) for item in items]
-    asked = {names for names, item in named if number[item.content] >= _SHARED}
-    kinds: defaultdict[object, list[Item]] = defaultdict(list)
-    for names, item in named:
-        if names in asked:  # a template takes longer
-            kinds[vocabulary.template(item.slots, frozenset()), names].append(item)
-    found: defaultdict[int, set[str]] = defaultdict(set)
-    for members in kinds.values():
-        number = Counter(item.content for item in members)
-        if len(number) < 2 or max(number.values()) < _SHARED:
-            continue
-        for slot in members[0].slots:
-            values: defaultdict[int, set[str]] = defaultdict(set)
-            rests: defaultdict[int, set[int]] = defaultdict(set)
-            for item in members:
-                if slot in item.slots:
-                    values[item.content].add(item.slots[slot])
-                    rests[hasher.moved(item.form, item.slots, (slot,))].add(item.content)
-            if any(len(each) > 1 for each in rests.values()):
-                for content, of in values.items():
-                    if len(of) >= _SHARED:
-                        found[content].add(slot)
-    return found
-
-
-def unshared(op: Operation, trials: list[Trial], known: Shared) -> list[Trial]:
-    """Take the vote from contents that stand for many values of slots that *op* is not about."""
-    slots = op.slots
-    return [
-        trial._replace(content=None, weight=0.0)
-        if trial.content is not None and known.get(trial.content, slots) - slots
-        else trial
-        for trial in trials
-    ]
 
 
 def alone(op: DropParam | IgnoreValue, context: Context, corpus: Corpus) -> tuple[str, ...]:

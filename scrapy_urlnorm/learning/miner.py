@@ -76,8 +76,6 @@ class Miner:
         self._refuted: dict[Operation, int] = {}
         #: What this round would ignore right after all drops.
         self._postponed: set[IgnoreValue] = set()
-        #: The contents that say nothing of the values under which they stand; None: not yet known.
-        self._shared: coverage.Shared | None = None
         #: Operations without a conflict whose evidence is too small, and that evidence.
         self.open: dict[Operation, Count] = {}
         #: Operations that hold in a context alone, or nowhere, because of a few conflicts.
@@ -260,11 +258,6 @@ class Miner:
     def _trials(self, op: Operation, context: Context = ()) -> list[Trial]:
         """Return the trials of *op* that decide about it."""
         tried = self.all_trials(op, context)
-        if self.limits.wary:
-            if self._shared is None:
-                items, hasher = self.corpus.items, self.corpus.hasher
-                self._shared = coverage.shared(items, hasher, self.vocabulary)
-            tried = coverage.unshared(op, tried, self._shared)
         trials = heard(tried)
         if len(trials) < len(tried) and not context and not any(trial.bad for trial in tried):
             self.open[op] = count(tried)
@@ -364,5 +357,5 @@ class Miner:
         if changed:
             examples = examples_of(rule, concerned, self.corpus, rules)
             self.rules.append(rule.replace(examples=examples))
-            self.corpus, self._shared = Corpus(items, hasher, self.first.two), None
+            self.corpus = Corpus(items, hasher, self.first.two)
         return changed
