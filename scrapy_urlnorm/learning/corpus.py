@@ -166,8 +166,6 @@ class Corpus:
         self.items = list(self.by_form.values())
         self.hasher = hasher
         self._pairs: dict[str, dict[str, list[Item]]] = {}
-        #: By the hash of slots: that of what the rules make of them. The miner fills it.
-        self.settled: dict[int, int] = {}
         #: By slots and a context: what `value_tables` compares.
         self.together: dict[Any, Any] = {}
 

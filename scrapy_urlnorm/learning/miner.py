@@ -268,24 +268,14 @@ class Miner:
         if isinstance(op, (RangeAlias, ValueAlias)):
             found: list[Trial] = _TABLES[type(op)].trials(op, self.corpus, context)
             return found
-        if not isinstance(op, Replace):
-            return trials_of(op, self.corpus, context, self._settled, noisy=noisy)
         trials = trials_of(op, self.corpus, context, noisy=noisy)
-        if self.rules and trials:
+        if isinstance(op, Replace) and self.rules and trials:
             # Rules do not run in the order in which they were learned: what the first URLs
             # refute stays refuted, even if an earlier rule has taken the case away.
             known = {id(trial.slots) for trial in trials if trial.bad}
             first = trials_of(op, self.first, context, noisy=noisy)
             trials += [t for t in first if t.bad and id(t.slots) not in known]
         return trials
-
-    def _settled(self, slots: Slots) -> int:
-        """Return the hash of what the rules make of *slots*. Many operations have one image."""
-        known, hasher = self.corpus.settled, self.corpus.hasher
-        form = hasher.of(slots)
-        if self.rules and form not in known:
-            known[form] = hasher.of(settle(slots, self.rules))
-        return known.get(form, form)
 
     def _cover(self, op: Operation, trials: Sequence[Trial]) -> list[Found]:
         """Return where *op* holds; remember what is open and what is refuted."""

@@ -15,7 +15,7 @@ from scrapy_urlnorm.site_rules.form import REPEAT, Slots, count_params
 from scrapy_urlnorm.site_rules.operations import ANY, DropParam, IgnoreValue, Operation, Replace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Container, Iterable
 
     from scrapy_urlnorm.learning.corpus import Corpus, Item
 
@@ -97,22 +97,13 @@ def enough_absent(op: DropParam | IgnoreValue, trials: Iterable[Trial], support:
 
 
 def trials_of(
-    op: Operation,
-    corpus: Corpus,
-    context: Context = (),
-    form_of: Callable[[Slots], int] | None = None,
-    *,
-    noisy: bool = True,
+    op: Operation, corpus: Corpus, context: Context = (), *, noisy: bool = True
 ) -> list[Trial]:
-    """Run *op* over the corpus.
-
-    *form_of* hashes the image of an operation that is not a mere drop or exchange: what the rules
-    accepted so far make of it.
-    """
+    """Run *op* over the corpus."""
     if isinstance(op, (DropParam, IgnoreValue)):
         groups = _buckets(op, corpus, context)
     else:
-        groups = _by_image(op, corpus, context, form_of or corpus.hasher.of)
+        groups = _by_image(op, corpus, context)
     compare_with = {} if isinstance(op, IgnoreValue) else corpus.by_form
     joint = op.names if isinstance(op, (DropParam, IgnoreValue)) and len(op.names) > 1 else ()
     trials: list[Trial] = []
@@ -134,7 +125,7 @@ def _weighed(trial: Trial, items: list[Item], corpus: Corpus) -> Trial:
 
 def made_one(op: Operation, corpus: Corpus, context: Context) -> list[list[Item]]:
     """Return the items that the operation makes one; a drop, with the URL that it makes."""
-    buckets = _by_image(op, corpus, context, corpus.hasher.of)
+    buckets = _by_image(op, corpus, context)
     if isinstance(op, DropParam):
         for form, items in buckets.items():
             other = corpus.by_form.get(form)
@@ -163,16 +154,14 @@ def sources(op: Operation, corpus: Corpus, context: Context = ()) -> list[Item]:
     return [item for item in narrow if any(slot in item.slots for slot in slots)]
 
 
-def _by_image(
-    op: Operation, corpus: Corpus, context: Context, form_of: Callable[[Slots], int]
-) -> dict[int, list[Item]]:
+def _by_image(op: Operation, corpus: Corpus, context: Context) -> dict[int, list[Item]]:
     """Return the items by the hash of what the operation makes of them."""
     found: dict[int, list[Item]] = {}
     for item in sources(op, corpus, context):
         if not context or all_hold(context, item.slots):
             image = op.image(item.slots)
             if image is not None:
-                found.setdefault(form_of(image), []).append(item)
+                found.setdefault(corpus.hasher.of(image), []).append(item)
     return found
 
 
