@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from contextlib import suppress
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -124,7 +124,8 @@ class Candidates:
         """What takes segments away, or a value, and the kind of path in which there is a title."""
         # Where a title may be missing, it goes; else only its value does.
         return sorted(
-            self._best("titles", _titles), key=lambda entry: isinstance(entry[0], IgnoreValue)
+            self._best("titles", partial(_titles, self._vocabulary)),
+            key=lambda entry: isinstance(entry[0], IgnoreValue),
         )
 
     @property
@@ -136,19 +137,19 @@ class Candidates:
         """Return what is *made_of* pairs of two contents at least: that of most contents first."""
         found: defaultdict[_Key, set[int]] = defaultdict(set)
         for content, one, other, names in self._pairs:
-            for key in made_of(one, other, names, self._vocabulary):
+            for key in made_of(one, other, names):
                 found[key].add(content)
         kept = [key for key, contents in found.items() if len(contents) >= 2]
         kept.sort(key=lambda key: (-voices(found[key]), order(key)))
         return kept[: _CAPS[what]]
 
 
-def _named(_one: Slots, _other: Slots, names: set[str], _: Vocabulary) -> list[tuple[str, ...]]:
+def _named(_one: Slots, _other: Slots, names: set[str]) -> list[tuple[str, ...]]:
     is_few = len(names) <= _MAX_NAMED and all(map(has_values, names))
     return [tuple(sorted(names))] if is_few else []
 
 
-def _structural(one: Slots, other: Slots, names: set[str], _: Vocabulary) -> Iterable[Operation]:
+def _structural(one: Slots, other: Slots, names: set[str]) -> Iterable[Operation]:
     """Return what may make one of two URLs that differ in the path, or in one slot."""
     in_path = any(map(is_segment, names))
     name, *others = names
@@ -161,7 +162,7 @@ def _structural(one: Slots, other: Slots, names: set[str], _: Vocabulary) -> Ite
 
 
 def _titles(
-    one: Slots, other: Slots, names: set[str], vocabulary: Vocabulary
+    vocabulary: Vocabulary, one: Slots, other: Slots, names: set[str]
 ) -> Iterator[tuple[Operation, Path]]:
     """Yield what takes for a title the one segment in which two paths differ.
 
@@ -222,7 +223,7 @@ def _sampled(items: list[Item]) -> list[Item]:
     return ordered[:_SAMPLE] + [rest[i * len(rest) // _SAMPLE] for i in range(_SAMPLE)]
 
 
-def _exchanges(one: Slots, other: Slots, names: set[str], _: Vocabulary) -> Iterator[Exchange]:
+def _exchanges(one: Slots, other: Slots, names: set[str]) -> Iterator[Exchange]:
     if "sep" in names or names in ({"slash"}, {"?"}):
         return
     left = tuple(sorted((name, one[name]) for name in names if name in one))
