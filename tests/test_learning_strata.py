@@ -191,25 +191,6 @@ def test_kinds_have_an_end():
     assert sum(found) == MAX_KINDS
 
 
-#: Whether two URLs are neighbours, for a rule about ``page``.
-NEIGHBOURS = {
-    "the first other parameter": ("/l?project=1&page=2", "/l?project=1&page=3&sort=a", True),
-    "another value of it": ("/l?project=1&page=2", "/l?project=2&page=2", False),
-    "another page of one folder": ("/a/l?x=1&page=2", "/a/m?x=1&page=2", True),
-    "another folder": ("/a/l?x=1&page=2", "/b/l?x=1&page=2", False),
-    "no other parameter": ("/a/l?page=2", "/a/l?page=3", True),
-    "another path": ("/a/l?page=2", "/a/m?page=2", False),
-}
-
-
-@pytest.mark.parametrize("name", NEIGHBOURS)
-def test_neighbourhoods(name):
-    """URLs that a sorted list brings one after the other."""
-    one, other, expected = NEIGHBOURS[name]
-    of = [Place(f"http://h.test{url}").neighbourhood(("q:page",)) for url in (one, other)]
-    assert (of[0] == of[1]) is expected
-
-
 # --- What the log of a crawl has tested already needs no audit
 
 HOST = "http://shop.test"

@@ -186,15 +186,6 @@ def test_a_kind_without_a_verdict_is_untested(audits):
     assert not send(audits, one, "b", f"{URL}?vx=3", URL, counted_by=one)
 
 
-def test_the_first_request_of_a_neighbourhood_is_an_audit_until_they_are_enough(audits):
-    """A hundred neighbours are not a hundred witnesses, also where each has its own content."""
-    one = reason(12)
-    assert audited(audits, one, 300, url=f"{URL}?z=0&vx=7&n={{}}") < 20
-    sent = [audited(audits, one, 1, url=f"{URL}?z={z}&vx=7", content="c") for z in range(100)]
-    assert sent[1:10] == [1] * 9
-    assert sum(sent[40:]) <= 3  # M doubles, and grows
-
-
 # --- other rules ------------------------------------------------------------------------------
 
 

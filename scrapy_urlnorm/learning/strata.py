@@ -112,19 +112,6 @@ class Place:
         both = (told(self.slots, self.twin), told(self.twin, self.slots))
         return {_number(*words, *values) for values in both}
 
-    def neighbourhood(self, about: Iterable[str]) -> int:
-        """Return a number that URLs which stand side by side in a sorted list share.
-
-        It is made of the folder and the first parameter that the rule is not *about*; without one,
-        of the path.
-        """
-        about = frozenset(about)
-        host, path = self.slots.get("host", ""), split(self.url).path
-        for slot, value in self.slots.items():
-            if is_param(slot) and slot not in about:
-                return _number(host, path.rpartition("/")[0], slot, value)
-        return _number(host, path)
-
 
 class Kinds:
     """The kinds of requests that were tested of one rule, *about* these slots."""

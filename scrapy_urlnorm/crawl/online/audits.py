@@ -8,8 +8,7 @@ W + a = (2 C k M)^(1/3). So the number of audits grows with the cube root of M.
 
 Witnesses from one part of a site say little about the others. So the first request of each kind
 (`strata`) is an audit too, whatever its rules have proved, and so is one request at each doubling
-of M. And where URLs stand in a sorted list, a hundred neighbours are not a hundred witnesses: until
-the witnesses from different neighbourhoods are enough, the first request of each is an audit.
+of M.
 
 What was tested, what agreed and which audits are in flight stands in the database of the crawl: a
 kill in the middle of an audit leaves its kind untested.
@@ -58,8 +57,8 @@ _EXCHANGE = 0.1
 #: Contents remembered for a rule. The law asks for 67 where a rule suppresses 5,000 requests.
 _MAX_VOTES = 500
 #: What is remembered of a rule: kinds that were tested, contents that agreed (each has one vote),
-#: contents of which an audit was sent, and neighbourhoods that audits were sent to.
-_KINDS, _AGREED, _ASKED, _PLACES = "kinds", "agreed contents", "asked contents", "neighbourhoods"
+#: and contents of which an audit was sent.
+_KINDS, _AGREED, _ASKED = "kinds", "agreed contents", "asked contents"
 #: Families of URLs of which a page was compared as a whole, and agreed.
 _PROVED = "proved families"
 #: A rule that was proved on so many families is proved on the others as well.
@@ -138,21 +137,16 @@ class _Record:
         return word in self._seen[slot] or self.add(slot, word, most_words(slot))
 
     def discard_kind(self, where: Place) -> None:
-        kinds = ((_KINDS, kind) for kind in where.kinds(self.about, self._tells))
         delete = "DELETE FROM tested WHERE rule = ? AND what = ? AND value = ?"
-        for what, value in (*kinds, (_PLACES, where.neighbourhood(self.about))):
-            self._seen[what].discard(value)
-            self._database.write(delete, self.number, what, value)
+        for kind in where.kinds(self.about, self._tells):
+            self._seen[_KINDS].discard(kind)
+            self._database.write(delete, self.number, _KINDS, kind)
 
-    def wants(self, content: int, place: int, in_flight: int) -> bool:
-        """Whether one more audit is needed, and *content* or *place* can say something new."""
+    def wants(self, content: int, in_flight: int) -> bool:
+        """Whether one more audit is needed, and *content* can say something new."""
         if self.agreed + in_flight < self._least:
             return True
-        if self.witnesses + in_flight < self._wanted and content not in self._seen[_ASKED]:
-            return True
-        places = self._seen[_PLACES]
-        spread = max(self.proved, self._support + len(places))
-        return spread < self._wanted and place not in places
+        return self.witnesses + in_flight < self._wanted and content not in self._seen[_ASKED]
 
     def misses_any(self, in_flight: int) -> bool:
         audits, witnesses = self.agreed + in_flight, self.witnesses + in_flight
@@ -198,10 +192,6 @@ class Audits:
 
         return Place(self._normalize(url), self._normalize(twin) if twin else "", ways)
 
-    def _where(self, match: Match, url: str) -> tuple[Place, int]:
-        """Return where a request for *url* stands, and the number of the content it would repeat."""
-        return self._place(url, match.page.url, match.page.ways), _number(match.page.vote)
-
     # --- whether to audit -------------------------------------------------------------------
 
     def is_due(self, match: Match, url: str, counted: Collection[str] = ()) -> bool:
@@ -209,7 +199,8 @@ class Audits:
 
         It is counted for each of its rules, except those that *counted* it when it was held.
         """
-        (where, content), found = self._where(match, url), False
+        where, found = self._place(url, match.page.url, match.page.ways), False
+        content = _number(match.page.vote)
         for reason in match.rules:
             record = self._record(reason)
             if not counted or rule_in_words(reason.rule) not in counted:
@@ -217,8 +208,7 @@ class Audits:
                 record.held += 1
                 record.write()
             found |= record.add_kind(where)
-            place = where.neighbourhood(record.about)
-            found = found or record.wants(content, place, self._counts[reason.key])
+            found = found or record.wants(content, self._counts[reason.key])
         return found
 
     def has_outstanding(self, site: str, reasons: Iterable[Reason]) -> bool:
@@ -249,11 +239,9 @@ class Audits:
     def begin(
         self, match: Match, url: str, *, needs_proof: bool = False, is_drawn: bool = False
     ) -> None:
-        where, content = self._where(match, url)
+        content = _number(match.page.vote)
         for reason in match.rules:
-            record = self._record(reason)
-            record.add(_ASKED, content)
-            record.add(_PLACES, where.neighbourhood(record.about))
+            self._record(reason).add(_ASKED, content)
         self._put(Audit(match, url, needs_proof=needs_proof, is_drawn=is_drawn))
 
     def _put(self, audit: Audit) -> None:
@@ -356,7 +344,8 @@ class Audits:
     def untested(self, audit: Audit) -> None:
         """Take note that the kinds of an audit have had no test."""
         self._untested.add(audit.match.keys.site)
-        where, _ = self._where(audit.match, audit.url)
+        page = audit.match.page
+        where = self._place(audit.url, page.url, page.ways)
         for reason in audit.match.rules:
             self._exhausted.discard(reason.key)
             if (record := self._records.get(reason.key)) is not None:
