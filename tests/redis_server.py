@@ -11,7 +11,9 @@ import socket
 import subprocess
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from secrets import randbelow
 
 import pytest
 
@@ -74,9 +76,13 @@ class RedisServer:
 
 
 def free_port() -> int:
+    """Return a port that is free, and so is the one 10,000 above it, for the bus of a cluster.
+
+    Both are below those that systems give to connections: else one may take it before a server does.
+    """
     while True:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port: int = probe.getsockname()[1]
-        if port < 55_000:
+        port = 10_000 + randbelow(10_000)
+        with suppress(OSError), socket.socket() as probe, socket.socket() as bus:
+            probe.bind(("127.0.0.1", port))
+            bus.bind(("127.0.0.1", port + 10_000))
             return port
