@@ -210,8 +210,8 @@ def test_what_changes_with_time_is_content_in_other_families():
     for number in range(3):
         units.learn_late(families[number], page(1, views=3), page(1, views=8))
         for each in (units, Units.from_state(units.state)):
-            assert each.aged(families[number])
-            assert bool(each.aged(families[3])) is (number == 2)
+            assert each.left_out(families[number])
+            assert bool(each.left_out(families[3])) is (number == 2)
 
 
 def test_what_was_learned_survives_a_run():

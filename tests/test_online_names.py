@@ -124,9 +124,27 @@ def test_only_pages_that_may_have_another_name_are_named_anew(names):
             assert names.news == {SITE: None}
             shares.append(named / names.count(SITE))
             assert wrong(names) == []
-    assert names.units(SITE).aged(family_of(f"http://{SITE}/b/1"))
+    assert names.units(SITE).left_out(family_of(f"http://{SITE}/b/1"))
     assert len(shares) > 2
     assert min(shares) < 0.5
+
+
+@pytest.mark.parametrize("before", ["nothing", "a late fetch", "a run"])
+def test_pages_that_came_before_a_pair_are_named_anew(names, before):
+    """However little was asked for since: what a pair shows is true of them as well."""
+    url = f"http://{SITE}/a/1?n="
+    for n in range(4):
+        asked = asked_for(f"{url}{n}")
+        blocks = [Block("p", "words of tea"), Block("p", f"seen {n} times")]
+        names.arrived(asked, asked.url.encode(), Identity(str(n)), blocks)
+    if before == "a late fetch":
+        names.learn_late(names.page(f"{url}0".encode()), names.page(f"{url}0".encode()).blocks)
+    elif before == "a run":
+        names = Names(*(getattr(names, each) for each in Names.__dataclass_fields__))
+    pair = (Shown(f"{url}1", None, None, names.page(f"{url}{n}".encode()).blocks) for n in (1, 3))
+    assert names.learn(family_of(url), *pair)
+    assert rename(names)
+    assert len({named(names, f"{url}{n}") for n in range(4)}) == 1
 
 
 @pytest.mark.parametrize(("lines", "kept"), [(1_000, 5), (2, 2)])

@@ -170,8 +170,7 @@ class _Restless:
         self._last[url] = blocks
 
     def name(self, url: str, blocks: list[Block]) -> str | None:
-        family = family_of(url)
-        return self.units.name(blocks, self.units.left_out(family) | self.units.aged(family))
+        return self.units.name(blocks, self.units.left_out(family_of(url)))
 
 
 # --- reading a log more than once -----------------------------------------------------------------

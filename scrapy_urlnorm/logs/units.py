@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from scrapy_urlnorm.logs.blocks import SHOWN, Block, digest_of, without_digits
@@ -203,8 +204,11 @@ class Units:
         return first != second
 
     def _changed(self) -> None:
+        """Find out whether pages bear other names now: those of families nobody asked about, too."""
         before, self._left_out = self._left_out, {}
-        self.version += any(self.left_out(family) != out for family, out in before.items())
+        strict = dict.fromkeys([*self.pairs, *chain(*self._aged.values())], frozenset[Unit]())
+        changed = [f for f, out in {**strict, **before}.items() if self.left_out(f) != out]
+        self.version += bool(changed)
 
     def is_pair(self, first: list[Block], second: list[Block]) -> bool:
         """Return whether two fetches show one page: most words of its own stay.
@@ -230,7 +234,7 @@ class Units:
         if first == second:
             return False
         is_new = False
-        known = self.left_out(family) | self.aged(family)
+        known = self.left_out(family)
         for unit in self._differences(one, two) - known:
             before, after = self.value(unit, one), self.value(unit, two)
             if self._is_content(unit, self._kept(unit, before, after)):
@@ -238,8 +242,7 @@ class Units:
             is_new = True
             self._note_length(unit, before, after)
             self._aged.setdefault(unit, set()).add(family)
-        self._left_out.clear()
-        self.version += is_new
+        self._changed()
         self.different += 1
         return is_new
 
@@ -293,11 +296,11 @@ class Units:
     # --- what is left out ---------------------------------------------------------------------
 
     def left_out(self, family: str) -> frozenset[Unit]:
-        """Return the units that pairs at once have shown to change on the pages of a family."""
+        """Return the units that change on the pages of a family, at once or with time."""
         found = self._left_out.get(family)
         if found is None:
-            units = (unit for unit in self._tallies if self._is_left_out(unit, family))
-            found = self._left_out[family] = frozenset(units)
+            units = {unit for unit in self._tallies if self._is_left_out(unit, family)}
+            found = self._left_out[family] = frozenset(units | self._aged_of(family))
         return found
 
     def _is_left_out(self, unit: Unit, family: str) -> bool:
@@ -322,7 +325,7 @@ class Units:
 
     def state_of(self, family: str) -> tuple[object, ...]:
         """Return all that names of pages of a family depend on, besides what the pages show."""
-        out = self.left_out(family) | self.aged(family)
+        out = self.left_out(family)
         lengths = frozenset((unit, self._longest[unit]) for unit in out if unit.kind == "span")
         shared = any(unit.kind == "shared" for unit in out) and self._pages.bit_length()
         return out, lengths, len(self.decoration), shared, self.telling(family)
@@ -336,8 +339,7 @@ class Units:
         found = [f"{unit} at each fetch" for unit, n in Counter(at_once).most_common() if n]
         return found + [f"{unit} with time" for unit in sorted(self._aged)]
 
-    def aged(self, family: str) -> set[Unit]:
-        """Return the units that change with time on pages of a family: names leave them out."""
+    def _aged_of(self, family: str) -> set[Unit]:
         return {
             unit
             for unit, of in self._aged.items()

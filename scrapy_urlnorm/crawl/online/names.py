@@ -238,7 +238,7 @@ class Names:
         telling = units.telling(row.family)
         if not {*row.apart.split()}.issubset(telling):
             return digest_of([row.fingerprint.hex()])
-        name = units.name(row.blocks, units.left_out(row.family) | units.aged(row.family))
+        name = units.name(row.blocks, units.left_out(row.family))
         if name is None:
             return None
         select = (

@@ -461,9 +461,8 @@ class Verdicts:
             if same_content(before.content, now.content):
                 return True
             if before.blocks and now.blocks:
-                units, family = self.names.units(site_of(now.url)), family_of(now.url)
-                out = units.left_out(family) | units.aged(family)
-                if units.same(before.blocks, now.blocks, out):
+                units = self.names.units(site_of(now.url))
+                if units.same(before.blocks, now.blocks, units.left_out(family_of(now.url))):
                     return True
         return False
 
