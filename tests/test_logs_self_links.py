@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from scrapy.http import HtmlResponse, Response
+from scrapy.http import HtmlResponse
 
 from scrapy_urlnorm.logs import self_links
-from scrapy_urlnorm.logs.self_links import MAX_NAMES, names_of, ways_of
+from scrapy_urlnorm.logs.self_links import MAX_NAMES, names_of
 
 PAGE = "http://a.test/t/5?x=1"
 #: The text of a page, and the links that it has to its own elements.
@@ -73,29 +73,3 @@ def test_the_work_of_a_hostile_page_is_bounded(monkeypatch):
     monkeypatch.setattr(self_links, "_MAX_LINKS", 10)
     assert len(names_of(response(text))[0]) == 10
     assert names_of(response('<p id=9><a href="' + "=" * 100_000 + '#9">')) == ([], None)
-
-
-@pytest.mark.parametrize(
-    ("url", "hrefs", "expected"),
-    [
-        (
-            "http://a.example/list?c=1",
-            ["?c=1&page=2", "/list?page=3&c=1", "?c=1&sort=name"],
-            "page",
-        ),
-        ("http://a.example/list?c=1&page=2", ["?c=1&page=1", "?c=1&page=3"], "page"),
-        ("http://a.example/list?c=1", ["?c=2&page=2", "/other?c=1&page=2", "/list", "#x"], ""),
-        ("http://a.example/list?c=1", ["list?c=1;start=20", "list?c=1&amp;off=9"], "off,start"),
-        ("http://a.example/blog/", ["/blog/page/2/", "/blog/2020/05/some-post/"], "/"),
-        ("http://a.example/blog/", ["/other/page/2/", "http://[bad/3"], ""),
-        ("http://a.example/", [], ""),
-    ],
-)
-def test_links_to_further_pages(url, hrefs, expected):
-    body = "".join(f'<a href="{href}">x</a>' for href in hrefs).encode()
-    assert ways_of(HtmlResponse(url, body=body, encoding="utf-8")) == expected
-
-
-def test_what_is_no_page_has_no_further_pages():
-    assert ways_of(Response("http://a.example/", body=b"x")) == ""
-    assert ways_of(HtmlResponse("http://a.example/", body=b"", encoding="utf-8")) == ""

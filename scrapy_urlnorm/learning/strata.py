@@ -8,9 +8,7 @@ these together:
 - for each slot that the rule is about, the class of its value: small numbers one by one, larger
   ones by their size, words one by one, all else by what it looks like; the values of the page that
   stands for it are a kind as well, for all others may be equal and that page be another one;
-- the same for the values of all other parameters, in coarser classes;
-- the parameters of the links by which the page that stands for it leads to further pages of it: of
-  a list with one page every order shows the same.
+- the same for the values of all other parameters, in coarser classes.
 
 A value that was tested in one section and another section that was tested with another value say
 nothing of the two together. Two pages of one kind that the rule makes one, and that are equal in
@@ -67,11 +65,10 @@ _MOST_CHANGES = 2
 class Place:
     """Where a request stands: its URL, and that of the page it would be suppressed behind."""
 
-    __slots__ = ("slots", "twin", "url", "ways")
+    __slots__ = ("slots", "twin", "url")
 
-    def __init__(self, url: str, twin: str = "", ways: str = "") -> None:
+    def __init__(self, url: str, twin: str = "") -> None:
         self.url = url
-        self.ways = ways
         self.slots = slots_of(url)
         self.twin = slots_of(twin) if twin else {}
 
@@ -97,7 +94,7 @@ class Place:
             f for at, f in enumerate(folders[2:], 3) if not _repeats(folders[max(0, at - 12) : at])
         ]
         shapes = (_LETTERS.sub("a", _DIGITS.sub("0", _without_ids(f))) for f in rest)
-        words = [section, self.ways, *shapes]
+        words = [section, *shapes]
         others = sorted(slot for slot in self.slots if is_param(slot) and slot not in about)
         words += [f"{slot}={_coarse(self.slots[slot])}" for slot in others]
 

@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urljoin
 
 from lxml import etree  # type: ignore[import-untyped]  # ships no types
-from scrapy.http import HtmlResponse
 from w3lib.html import get_base_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from scrapy.http import Response
+    from scrapy.http import HtmlResponse
 
 
 #: Permalinks of a page that are read.
@@ -31,15 +30,11 @@ MAX_NAMES = 60
 #: Links with a name that are looked at: a listing of source code has one on each line.
 _MAX_LINKS = 1_000
 _LONGEST_URL, _LONGEST_NAME = 2_000, 60
-#: Links of which it is asked whether they lead to another version of the page.
-_MAX_WAYS = 500
-_BELOW = re.compile(r"/\d{1,4}/?\Z")
 
 #: A link to ``#name`` alone, within the page, is passed over. The look back comes behind the ``#``
 #: because an expression that begins with a plain character is searched for much faster.
 _NAME = re.compile(r"""#(?<!["'= ]#)[A-Za-z0-9_:.\-]{1,60}["'\s>]""")
 _LINKS = etree.XPath("//@href[contains(., '#')][not(starts-with(., '#'))]", smart_strings=False)
-_HREFS = etree.XPath("//a/@href", smart_strings=False)
 _RELS = "concat(' ', normalize-space(translate(@rel, 'SHORTLINK', 'shortlink')), ' ')"
 _SHORTLINK = f"(/html/head//link[contains({_RELS}, ' shortlink ')]/@href)[1]"
 _IN_HEADER = re.compile(
@@ -98,32 +93,3 @@ def _shortlink(text: str, root: Any, base: str, headers: Iterable[bytes]) -> str
     with suppress(ValueError):  # a bad host in the link
         url = urljoin(base, found.strip()) if 0 < len(found) <= _LONGEST_URL else ""
     return url if url.startswith(("http://", "https://")) else None
-
-
-def ways_of(response: Response) -> str:
-    """Return which of a page's links lead to further pages of it: ``page``, say.
-
-    Those are the names of parameters, each of which alone gets another number by some link, and
-    ``/`` for a link to a number below its path. A list with further pages is of another kind than
-    one without: sorting changes what stands on its first page. Nothing is raised.
-    """
-    if not isinstance(response, HtmlResponse):
-        return ""
-    path, _, query = response.url.partition("#")[0].partition("://")[2].partition("?")
-    path, own = path.partition("/")[2], _pairs(query)
-    last, folder, ways = path.rpartition("/")[2], path.rstrip("/"), set()
-    with suppress(ValueError, etree.LxmlError):
-        for href in _HREFS(response.selector.root)[:_MAX_WAYS]:
-            below, mark, query = href.partition("#")[0].partition("?")
-            if mark and (not below or below.endswith(last)):
-                changed = {pair.partition("=")[0] for pair in _pairs(query) ^ own}
-                added = _pairs(query) - own
-                if len(changed) == 1 and added and all(pair[-1].isdecimal() for pair in added):
-                    ways |= changed
-            elif folder in below and _BELOW.search(below):
-                ways.add("/")
-    return ",".join(sorted(ways))
-
-
-def _pairs(query: str) -> set[str]:
-    return set(re.split("[&;]", query)) - {""}

@@ -186,11 +186,11 @@ class Audits:
         self._exhausted: set[str] = set()
         self.begun = 0  #: audits, by now
 
-    def _place(self, url: str, twin: str, ways: str = "") -> Place:
+    def _place(self, url: str, twin: str) -> Place:
         """Return where a request stands, without what the catalogue takes away in any case."""
         from scrapy_urlnorm.learning.strata import Place
 
-        return Place(self._normalize(url), self._normalize(twin) if twin else "", ways)
+        return Place(self._normalize(url), self._normalize(twin) if twin else "")
 
     # --- whether to audit -------------------------------------------------------------------
 
@@ -199,7 +199,7 @@ class Audits:
 
         It is counted for each of its rules, except those that *counted* it when it was held.
         """
-        where, found = self._place(url, match.page.url, match.page.ways), False
+        where, found = self._place(url, match.page.url), False
         content = _number(match.page.vote)
         for reason in match.rules:
             record = self._record(reason)
@@ -344,8 +344,7 @@ class Audits:
     def untested(self, audit: Audit) -> None:
         """Take note that the kinds of an audit have had no test."""
         self._untested.add(audit.match.keys.site)
-        page = audit.match.page
-        where = self._place(audit.url, page.url, page.ways)
+        where = self._place(audit.url, audit.match.page.url)
         for reason in audit.match.rules:
             self._exhausted.discard(reason.key)
             if (record := self._records.get(reason.key)) is not None:

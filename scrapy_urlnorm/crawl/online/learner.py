@@ -41,7 +41,6 @@ from scrapy_urlnorm.crawl.requests import Asked, asked_for, site_of
 from scrapy_urlnorm.exceptions import StoreError
 from scrapy_urlnorm.learning.media import DOOR
 from scrapy_urlnorm.logs.page_identity import WALL, is_whole
-from scrapy_urlnorm.logs.self_links import ways_of
 from scrapy_urlnorm.logs.whole import referer_of
 from scrapy_urlnorm.report.filtered import count_saved
 from scrapy_urlnorm.text import listed, logger_of
@@ -302,7 +301,7 @@ class Learner:
             self._whole_pages.shown(original), shown
         )
         if not is_copy and self._stands_for_others(asked, response, content):
-            page = self._suppression.page(asked, content, ways_of(response))
+            page = self._suppression.page(asked, content)
         arrival = Arrival(
             *(site, url, fingerprint, response.status, content),
             asked.may_represent and (content is not None or not learns),

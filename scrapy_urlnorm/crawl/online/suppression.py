@@ -323,11 +323,11 @@ class Suppression:
 
     # --- what becomes of requests in flight -------------------------------------------------
 
-    def page(self, asked: Asked, content: Identity | None, ways: str = "") -> Page | None:
+    def page(self, asked: Asked, content: Identity | None) -> Page | None:
         if not asked.may_represent:
             return None
         keys = self.keys.keys_of(asked.url)
-        page = self.pages.add(asked, keys, content, ways)
+        page = self.pages.add(asked, keys, content)
         if keys is not None:
             self._resolve_all(COALESCED, keys.cluster)
             self._in_flight.pop(keys.cluster, None)

@@ -32,7 +32,7 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS page (
   id INTEGER PRIMARY KEY AUTOINCREMENT, site TEXT NOT NULL, cluster BLOB,
   fingerprint BLOB NOT NULL UNIQUE, url TEXT, content TEXT, depth INTEGER NOT NULL,
-  ways TEXT NOT NULL DEFAULT '', purpose TEXT NOT NULL DEFAULT '', plain TEXT);
+  purpose TEXT NOT NULL DEFAULT '', plain TEXT);
 CREATE INDEX IF NOT EXISTS page_of_site ON page (site);
 CREATE INDEX IF NOT EXISTS page_of_cluster ON page (cluster) WHERE cluster IS NOT NULL;
 """
@@ -58,7 +58,6 @@ class Page(NamedTuple):
     url: str  #: "" if it arrived at another crawler
     content: Identity | None  #: ``None`` where nothing was to be compared when it arrived
     depth: int
-    ways: str = ""  #: which of its links lead to further pages of it
     purpose: str = ""  #: what its request was for, see `purpose_of`
 
     @property
@@ -138,18 +137,16 @@ class Pages:
         database.ensure(_TABLES)
         self._added = 0
 
-    def add(
-        self, asked: Asked, keys: Keys | None, content: Identity | None, ways: str = ""
-    ) -> Page:
+    def add(self, asked: Asked, keys: Keys | None, content: Identity | None) -> Page:
         known, keys = keys, keys or self._keys.plain_keys(asked)
-        page = Page(keys.fingerprint, asked.url, content, asked.depth, ways, asked.purpose)
+        page = Page(keys.fingerprint, asked.url, content, asked.depth, asked.purpose)
         url = page.url if self._keys.by_url else None  # else no other key can be made of it
         plain = url and self._keys.normalized(url)
         self._database.write(
-            "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth, ways,"
-            " purpose, plain) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO page (site, cluster, fingerprint, url, content, depth,"
+            " purpose, plain) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
             *(keys.site, known and known.cluster, page.fingerprint, url),
-            *(json.dumps(content) if content else None, page.depth, ways, page.purpose),
+            *(json.dumps(content) if content else None, page.depth, page.purpose),
             None if plain == url else plain,
         )
         self._added += 1
@@ -225,7 +222,7 @@ class Pages:
 
     def _find(self, where: str, *values: Any) -> Iterator[tuple[bytes | None, Page]]:
         """Yield pages, each with its cluster key."""
-        columns = "cluster, fingerprint, ifnull(url, ''), content, depth, ways, purpose"
+        columns = "cluster, fingerprint, ifnull(url, ''), content, depth, purpose"
         select = f"SELECT {columns} FROM page WHERE {where}"
         for cluster, fingerprint, url, text, *rest in self._database.read(select, *values):
             content = Identity(*from_json(text)) if text else None
