@@ -65,24 +65,8 @@ class Contradictions:
         self._seen_of: Counter[str] = Counter()  # and how many of a site
         #: Pairs of pages that gave the spider other things, and that were fetched again for that.
         self._compared: set[bytes] = set()
-        self.registry.on_doubted = self._contradicted
         self.registry.on_undecided = self._undecided
         self.suppression.on_keyed = self._keyed
-
-    def _contradicted(self, site: str) -> None:
-        """Fetch pages again that rules make one and that have two names: a name may be wrong."""
-        asked = 0
-        for page, found in self.pages.together(site):
-            if page.vote == found.vote:
-                continue
-            urls, match = (page.url, found.url), self._match(site, page, found.url)
-            if match is None or urls in self._asked:
-                continue
-            self._asked.add(urls)
-            self.verdicts.page(_of_arrived(match, found.url), self.verdicts.stored(found))
-            asked += 1
-            if asked == _MOST_CONTRADICTIONS:
-                return
 
     def _undecided(self, site: str, pairs: Sequence[tuple[str, str]]) -> None:
         """Fetch pages again that keep a rule from being learned: one of two may have changed."""

@@ -94,10 +94,8 @@ class RuleRegistry:
         self._file = RuleFile(self.config.learned_path, self.database, self.frontier)
         #: Else rules that contents taught are not active.
         self._contents = self.config.learn == "content"
-        #: Told of a site whose rules have changed, and of one of which pages seem to contradict a
-        #: rule and change by themselves.
+        #: Told of a site whose rules have changed.
         self.on_change: Callable[[str], None] = lambda _: None
-        self.on_doubted: Callable[[str], None] = lambda _: None
         #: Told of pairs of URLs whose difference alone keeps a rule of a site from being learned.
         self.on_undecided: Callable[[str, Sequence[tuple[str, str]]], None] = lambda *_: None
         #: All rules by site and identity. Their status says what they are.
@@ -215,15 +213,13 @@ class RuleRegistry:
         active = {rule.identity: rule for rule in kept[:MAX_ACTIVE]}
         came = [rule for name, rule in active.items() if name not in before]
         self._came |= dict.fromkeys((rule.identity for rule in came), len(self.pages))
-        gone, is_doubted = [], False
+        gone, is_moving = [], bool(self.names.units(site).different)
         for name, rule in before.items():
             if name in active:
                 continue
             if any(says(other, rule) for other in active.values()):
                 gone.append(self._take_out(rule, _SUBSUMED))
-            elif not found.error and self.names.units(site).different:
-                is_doubted = True  # a name may be wrong: pages that are fetched again decide
-            else:
+            elif found.error or not is_moving:  # else a name may be wrong: audits decide
                 note = found.error or "the pages that arrived contradict it"
                 gone.append(self._take_out(rule, note))
         self._known[site] |= active
@@ -235,9 +231,7 @@ class RuleRegistry:
         for rule in self.keys.rules(site):
             reason = self._reason(rule, is_binary=False)
             self.audits.covered(reason, found.shown.get(rule.identity, ()))
-        if self.names.units(site).different:
-            if is_doubted:
-                self.on_doubted(site)
+        if is_moving:
             self.on_undecided(site, found.in_doubt)
         return bool(came)
 
