@@ -132,14 +132,6 @@ def test_pages_in_no_folder_are_of_one_kind_but_the_first():
     assert all(programs.add(Place(f"{WIKI}/{_name(n)}.php?action=print")) for n in range(20))
 
 
-def test_lists_with_further_pages_are_of_another_kind():
-    """On a list of one page every order shows the same."""
-    kinds, url, twin = Kinds(("q:sort",)), f"{WIKI}/list?sort=a", f"{WIKI}/list"
-    assert kinds.add(Place(url, twin))
-    assert kinds.add(Place(url, twin, "page"))
-    assert not kinds.add(Place(url, twin, "page"))
-
-
 LIBRARY = "http://a.example"
 HTML, PDF, CSV = "text/html", "application/pdf", "text/csv"
 

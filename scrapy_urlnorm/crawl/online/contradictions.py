@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 #: site, that keep rules from being learned, beyond those that agreed.
 _MOST_CONTRADICTIONS, _MOST_UNDECIDED = 2, 2
 #: Pairs of a site that arrived before rules made them one: compared as a whole, and fetched again.
-_MOST_COMPARED, _MOST_DOUBTED = 200, 4
+#: The latter of all sites are no more than those of one, and one for so many pages that arrived.
+_MOST_COMPARED, _MOST_DOUBTED, _PAGES_A_DOUBT = 200, 4, 100
 _MOST_SEEN = 100_000  #: such pairs of all sites
 _BYTES_A_STEP = 2_000  #: of a page that is read as a whole
 
@@ -194,8 +195,10 @@ class Contradictions:
         What the names are made of does not say where a link leads, for instance.
         """
         pair, seen = page.fingerprint[:8] + found.fingerprint[:8], self._seen
-        is_enough = self._seen_of[site] >= _MOST_COMPARED or len(seen) >= _MOST_SEEN
-        if is_enough or self._doubted_of[site] >= _MOST_DOUBTED:
+        if self._seen_of[site] >= _MOST_COMPARED or len(seen) >= _MOST_SEEN:
+            return False
+        most = _MOST_DOUBTED + self.pages.last // _PAGES_A_DOUBT
+        if self._doubted_of[site] >= _MOST_DOUBTED or self._doubted_of.total() >= most:
             return False
         if page.vote != found.vote or pair in seen:
             return False
