@@ -79,7 +79,8 @@ def test_explain_shows_every_step(run):
     [
         ("http://[::1", "not a URL that a client accepts: it is its own key"),
         ("http://a.b:99999/", "not a URL that a client accepts: it is its own key"),
-        ("", "not a URL that a client accepts: it is its own key"),
+        ("", "no http:// in front: it is its own key"),
+        ("a.example/x", "no http:// in front: it is its own key"),
         ("mailto:ann@a.example", "a URL without a host: it is its own key"),
         ("http://a.example/", None),
     ],

@@ -22,7 +22,7 @@ RULE_FILES = {
     "a long kind": (RULE.replace(b"drop-param", b"a" * 1_000_000), "kind = 'aaa"),
     "NUL in a text": (RULE + b'param = "a\0b"\n', r"Illegal character '\x00'"),
     "nothing but NUL": (b"\0" * 100_000, "line 1, column 1"),
-    "headers": (b"[[rule]]\n" * 10_000, "'site' is missing"),
+    "headers": (b"[[rule]]\n" * 10_000, "site = None is not accepted"),
     "a text that never ends": (RULE + b'note = """\n' + b"[[rule]]\n" * 10_000, "Unterminated"),
     "a number for a path": (
         b'[[rule]]\nsite = "a.example"\nkind = "param-to-path"\nparam = "a"\nby = "/{}"\npath = 3',

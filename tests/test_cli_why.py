@@ -206,6 +206,8 @@ def test_what_cannot_be_asked_is_named(run, whole_job, tmp_path):
         done = run("why", f"{HOST}/nowhere", *options)
         assert done.code == 2
         assert said in done.err.lower() or said in done.err
+    for verb in ("why", "forget"):
+        assert "'a.example/x' has no http://" in run(verb, "a.example/x", "--job", whole_job).err
     with job_tables(whole_job):
         assert "a crawl uses it" in run("why", HOME, "--job", whole_job).err
 

@@ -72,11 +72,11 @@ BARREN = {"http://shop.test/calendar/": 1_146, "http://shop.test/a/": 100}
         ({"saved": 275, "sent": 216}, {}, None, {}, ["This crawl sent 216 requests; stock Scrapy would have sent at least 491."]),
         ({"saved": -5, "sent": 1}, {"learned/audits_agreed": 7}, None, {}, ["This crawl sent 1 request; stock Scrapy would have sent at least -4."]),
         (
-            {"saved": 0, "sent": 1, "audits": 18}, {"learned/requeued": 3}, None, {},
+            {"saved": 0, "sent": 1, "audits": 18}, {"learned/released": 3}, None, {},
             ["18 requests were sent to test what was learned; none of them found another page."],
         ),
         (
-            {"saved": 0, "sent": 1, "audits": 18, "audits_differed": 1, "retracted": 2}, {"learned/requeued": 3}, None, {},
+            {"saved": 0, "sent": 1, "audits": 18, "audits_differed": 1, "retracted": 2}, {"learned/released": 3}, None, {},
             [("18 requests were sent to test what was learned; 1 of them found another page; 2 rules were retracted "
              "and 3 requests that had been held were sent.")],
         ),
@@ -102,6 +102,11 @@ def test_summary(stats, counts, bound, barren, lines):
     said = list(summary(stats, counts, bound, barren))
     assert said[0].startswith("This crawl sent ")
     assert said[1:] == lines or said == lines
+
+
+def test_what_stock_scrapy_sends_is_not_known_with_finer_keys():
+    stats = {"urlnorm/saved": 3, "downloader/request_count": 813}
+    assert [*summary(stats, {}, is_finer=True)] == ["This crawl sent 813 requests."]
 
 
 def test_a_crawl_that_sent_nothing_says_nothing():

@@ -37,8 +37,8 @@ def database(request, tmp_path):
 def held_in(database):
     """Held requests whose bytes are their URLs, sent to nowhere; a refusal is an error."""
 
-    def refused(stat):
-        assert stat == "learned/requeued", "refused"
+    def refused(stat, _=1):
+        assert stat == "learned/released", "refused"
 
     frontier = SimpleNamespace(
         pack=lambda asked: asked.url.encode(),

@@ -84,7 +84,7 @@ def test_what_waits_in_the_queue_is_suppressed_when_it_leaves(taught):
     taught.found()
     assert taught.queued() == [BARE + "/a"]
     assert taught.leave().url == BARE + "/a"
-    assert taught.stats["requeued"] == 1
+    assert taught.stats["released"] == 1
 
 
 class Labelled(Request):

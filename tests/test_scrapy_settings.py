@@ -101,11 +101,22 @@ def test_a_limit_of_families_is_a_number_and_needs_contents():
     ("settings", "learning"),
     [({}, ("content", 0.015, True)), ({"LEARN": {"mode": "redirects"}}, ("redirects", 0.015, True)),
      ({"LEARN": {"pairs": 0, "defer": False}}, ("content", 0, False)), ({"PROFILE": "safe"}, ("off", 0.015, True)),
-     ({"PROFILE": "safe", "LEARN": {"pairs": 0}}, ("content", 0, True))],
+     ({"PROFILE": "safe", "LEARN": {"pairs": 0}}, ("content", 0, True)), ({"LEARN": False}, ("off", 0.015, True)),
+     ({"LEARN": "False"}, ("off", 0.015, True)), ({"LEARN": True}, ("content", 0.015, True))],
 )  # fmt: skip
 def test_learning_is_a_word_or_a_dict(settings, learning):
     config = read(**settings)
     assert (config.learn, config.pairs, config.defers_duplicates) == learning
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_finer"),
+    [({}, False), ({"PROFILE": "aggressive"}, False), ({"PROFILE": "safe"}, True),
+     ({"RULES": {"remove-fragment": False}}, True), ({"RULES": {"sort-query": "stable"}}, True)],
+)  # fmt: skip
+def test_keys_that_are_finer_than_those_of_stock_scrapy_are_known(settings, is_finer):
+    """The order of parameters, and fragments."""
+    assert read(**settings).is_finer is is_finer
 
 
 @pytest.mark.parametrize(

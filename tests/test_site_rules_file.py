@@ -204,11 +204,11 @@ def test_mode_and_link_survive_a_rewrite(path, tmp_path):
         ),
         (
             '[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparam = "x"\n\n# c\n[[rule]]\nkind = "www"\n',
-            "line 7, rule 2 .*'site' is missing",
+            "line 7, rule 2 .*site = None is not accepted",
         ),
         (
             '[[rule]]\nsite = "a.b"\nkind = "drop-param"\nparms = "x"\n',
-            "'parms'; known keys: .*param",
+            r"'parms'; did you mean 'param'\? Known keys: .*path",
         ),
         ('[[rule]]\nsite = "a.b"\nsite = "c.d"\n', "line 3"),
         ('[[rule]]\nsite = "a.b\n', "line 2"),

@@ -55,8 +55,11 @@ def _open_store(args: argparse.Namespace, normalizer: Normalizer, place: str | N
 def _keys_of(args: argparse.Namespace, normalizer: Normalizer, urls: list[str]) -> list[bytes]:
     """Return the keys of *urls* that the project's crawls use.
 
-    Raises UsageError if another fingerprinter makes the keys of the project.
+    Raises UsageError if another fingerprinter makes the keys of the project, and for no whole URL.
     """
+    for url in urls:
+        if "://" not in url:
+            raise UsageError(f"{url!r} has no http:// or https:// in front")
     if (name := args.project.fingerprinter) != STOCK_FINGERPRINTER:
         raise UsageError(
             f"the fingerprints of this project are made by {name}; only those of "
@@ -121,7 +124,7 @@ def _in_job(args: argparse.Namespace, normalizer: Normalizer, trace: Trace) -> d
     is_sqlite = project.store.startswith("sqlite:")
     place = args.job or (project.store.removeprefix("sqlite:") if is_sqlite else project.jobdir)
     if not place:
-        raise UsageError("name the job directory of the crawl with --job")
+        raise UsageError("name the job directory of the crawl with --job: a store has keys alone")
     [key] = _keys_of(args, normalizer, [trace.url])
     with open_job(Path(place)) as job:
         filtered = job.filtered(key)

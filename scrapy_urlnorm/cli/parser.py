@@ -69,6 +69,12 @@ def _share(text: str) -> float:
     raise ArgumentTypeError(f"{text!r} is no number from 0 to 0.5")
 
 
+def _number(text: str) -> int:
+    if text.isdecimal() and int(text):
+        return int(text)
+    raise ArgumentTypeError(f"{text!r} is no number from 1")
+
+
 def _verb(name: str, run: str, text: str, example: str, *options: Option) -> Verb:
     return Verb(name, run, text, example, options)
 
@@ -138,7 +144,7 @@ VERBS = (
         *_LOGS,
         _option("-o --output RULES", "the rule file to write (default: print the rules)"),
         _option("--risk", "expected share of wrong merges of a rule", type=_share, default=0.02),
-        _option("--processes N", "work on so many sites at once (default: cores)", type=int),
+        _option("--processes N", "work on so many sites at once (default: cores)", type=_number),
     ),
     _verb(
         "evaluate",

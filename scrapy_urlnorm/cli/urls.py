@@ -54,8 +54,8 @@ _NO_HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!//)")
 def _explained(url: str, normalizer: Normalizer) -> dict[str, Any]:
     trace, problem = normalizer.explain(url), None
     if parse(url) is None:
-        what = "a URL without a host" if _NO_HOST.match(url) else "not a URL that a client accepts"
-        problem = f"{what}: it is its own key"
+        what = "not a URL that a client accepts" if "://" in url else "no http:// in front"
+        problem = f"{'a URL without a host' if _NO_HOST.match(url) else what}: it is its own key"
     steps = [step._asdict() for step in trace.steps]
     return {"url": url, "normalized": trace.normalized, "problem": problem, "steps": steps}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack, suppress
 from datetime import datetime, timezone
 from pathlib import Path
@@ -145,8 +146,9 @@ class CrawlLog:
         except OSError as error:
             self._give_up(writer, error, spider)
         else:
+            level = logging.DEBUG if self._key is None else logging.INFO  # it is the report's own
             extra = {"spider": spider}
-            logger.info("Wrote %d rows to %s", writer.rows, writer.path, extra=extra)
+            logger.log(level, "Wrote %d rows to %s", writer.rows, writer.path, extra=extra)
 
     def _write(self, row: dict[str, Any], spider: Spider) -> None:
         if self._writer is None:

@@ -145,7 +145,7 @@ class UrlNormDownloaderMiddleware:
             again = stats.get_value("urlnorm/learned/second_fetches", 0)
             merged = stats.get_value("urlnorm/merged", 0)
             stats.set_value("urlnorm/saved", merged + held - again)
-            said = list(summary(stats.get_stats(), *learned))
+            said = list(summary(stats.get_stats(), *learned, is_finer=self._config.is_finer))
         for line in said:
             logger.info("%s", line, extra={"spider": self._crawler.spider})
 

@@ -12,7 +12,7 @@ from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scrapy_urlnorm.exceptions import ConfigError, SiteRuleError
+from scrapy_urlnorm.exceptions import ConfigError, MissingExtraError, SiteRuleError
 from scrapy_urlnorm.normalizer import KEY_VERSION, Normalizer
 from scrapy_urlnorm.rules import PROFILES
 from scrapy_urlnorm.stores import REDIS_SCHEMES, RULES_NAME, Database, database_path, open_store
@@ -109,6 +109,7 @@ _OF_LEARNING: Mapping[str, tuple[object, Callable[[Any], Any]]] = {
 
 
 def _learning(value: Any) -> dict[str, Any]:
+    value = {"True": "content", "False": "off"}.get(str(value), value)
     is_word = isinstance(value, str) and not value.startswith("{")
     given = {"mode": value} if is_word else _dict(value)
     if unknown := given.keys() - _OF_LEARNING.keys():
@@ -160,7 +161,7 @@ def _read(settings: BaseSettings, name: str) -> Any:
     try:
         return row.read(value)
     except (TypeError, ValueError) as error:
-        raise bad_setting(name, value, str(error)) from error
+        raise bad_setting(name, value, str(error)) from None  # it says all of it
 
 
 def bad_setting(name: str, value: object, why: str) -> ConfigError:
@@ -211,6 +212,12 @@ class Config:
             )
 
     @property
+    def is_finer(self) -> bool:
+        """Whether keys tell URLs apart that stock Scrapy takes for one."""
+        rules = self.normalizer.rules
+        return rules.get("sort-query") != "pairs" or "remove-fragment" not in rules
+
+    @property
     def database(self) -> Path | None:
         """Where the one database of this crawl is; ``None`` for a temporary one."""
         return database_path(self.store, self.jobdir)
@@ -231,6 +238,9 @@ class Config:
             )
         except ConfigError as error:
             raise ConfigError(f"{STORE} = {self.store!r}: {error}") from error
+        except MissingExtraError as error:
+            error.args = (f"{STORE} = {self.store!r}: {error}",)
+            raise
 
 
 def _learned(path: Path) -> tuple[SiteRule, ...]:

@@ -127,7 +127,7 @@ def _read_list(lines: Lines, log: Log) -> Iterator[Observation]:
 FORMATS: dict[
     str, tuple[Callable[[list[str]], bool], Callable[[Lines, Log], Iterator[Observation]]]
 ] = {
-    "jsonl": (lambda sample: sample[0].startswith(("{", "[")), read_json_lines),
+    "jsonl": (lambda sample: sample[0].lstrip("[ ")[:1] in ("", "{", "]"), read_json_lines),
     "cdx": (_is_cdx, _read_cdx),
     "urls": (_is_list, _read_list),
 }

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from itertools import chain, islice
+from pathlib import Path
 
 from scrapy_urlnorm.exceptions import ConfigError, LogFormatError
 from scrapy_urlnorm.logs.archives import ARCHIVES
@@ -53,6 +54,9 @@ class LogReader(Log, Iterator[Observation]):
             rows = ((n, json.dumps(row)) for n, row in rows_of(self.path, self))
             yield from read_json_lines(rows, self)
             return
+        if Path(self.path).is_dir():
+            what = "Scrapy's HTTP cache (*/*/pickled_meta) or of Parquet files"
+            raise LogFormatError(f"{self.path}: Is a directory; one is read if it is of {what}")
         with open_log(self.path) as stream:
             lines = numbered_lines(stream, self)
             head = list(islice(lines, SAMPLE))
@@ -64,7 +68,7 @@ class LogReader(Log, Iterator[Observation]):
             if self.format is None:
                 raise LogFormatError(
                     f"{self.path}, line 1: no known format begins like {sample[0][:60]!r}; "
-                    f"name one of {', '.join(FORMATS)}"
+                    f"known are {', '.join((*FORMATS, *ARCHIVES))}"
                 )
             _, read = FORMATS[self.format]
             yield from read(chain(head, lines), self)

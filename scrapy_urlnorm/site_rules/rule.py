@@ -21,6 +21,7 @@ from scrapy_urlnorm.masking import placeholders
 from scrapy_urlnorm.site_rules.context import Context, all_hold, read_context, write_context
 from scrapy_urlnorm.site_rules.operation import LISTS, OPERANDS, checked, is_host, refuse
 from scrapy_urlnorm.site_rules.operations import Operation, order, read_operation
+from scrapy_urlnorm.text import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -280,7 +281,8 @@ class SiteRule:
 def _check_keys(names: Iterable[str]) -> None:
     for name in names:
         if name not in FIELDS:
-            raise SiteRuleError(f"unknown key {name!r}; known keys: {', '.join(FIELDS)}")
+            hint = did_you_mean(name[:80], FIELDS)  # one may be a megabyte
+            raise SiteRuleError(f"unknown key {name!r}{hint} Known keys: {', '.join(FIELDS)}")
 
 
 def _check_site(site: object) -> None:
@@ -299,10 +301,7 @@ def _short(value: object) -> str:
 def rule_from_dict(entry: Mapping[str, Any]) -> SiteRule:
     """Make a rule of one table of a rule file; `SiteRuleError` names an unknown key."""
     _check_keys(entry)
-    for key in ("site", "kind"):
-        if key not in entry:
-            raise SiteRuleError(f"key {key!r} is missing")
-    return SiteRule(**entry)
+    return SiteRule(**{"site": None, "kind": None, **entry})
 
 
 def evidence_of(entry: Mapping[str, Any]) -> Evidence:

@@ -26,7 +26,7 @@ ROWS_NAME = "urlnorm-report.jsonl.gz"  #: the crawl log that a report is made fr
 
 #: What begins the URL of a store in Redis.
 REDIS_SCHEMES = ("redis", "rediss", "unix", "redis+cluster", "rediss+cluster", "redis+sentinel")
-_ACCEPTED = "memory, sqlite:PATH, redis://HOST:PORT/DB"
+_ACCEPTED = f"memory, sqlite:PATH, redis://HOST:PORT/DB; or with {', '.join(REDIS_SCHEMES[1:])}"
 
 
 def open_store(

@@ -134,6 +134,7 @@ class HeldRequests:
         It is in the queue before it leaves the table: a kill in between repeats it. A row that
         cannot be deleted is skipped from now on, and deleted with the next one.
         """
+        is_released = held.state == SUPPRESSED and asked is None  # else it waited, or tests a rule
         asked = asked or self.request_of(held)
         if asked is None:
             return False
@@ -145,7 +146,7 @@ class HeldRequests:
                 for number in tuple(self._sent):
                     self._database.write("DELETE FROM held WHERE id = ?", number)
                     self._sent.discard(number)
-            self._frontier.count("learned/requeued")
+            self._frontier.count("learned/released", is_released)
         return True
 
     def find(

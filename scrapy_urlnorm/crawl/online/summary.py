@@ -50,15 +50,19 @@ def summary(
     counts: Mapping[str, int],
     bound: Bound | None = None,
     barren: Mapping[str, int] | None = None,
+    *,
+    is_finer: bool = False,
 ) -> Iterator[str]:
     """Yield what a crawl says at its end: at most four lines, none where there is nothing to say.
 
     *stats* are its statistics, *counts* what else was counted, *bound* what its end proved of what
-    was not sent. *barren* has the places of which so many pages brought nothing new.
+    was not sent. *barren* has the places of which so many pages brought nothing new. With keys that are finer than those of stock
+    Scrapy (*is_finer*), it is not known what that would have sent.
     """
     saved, sent = int(stats["urlnorm/saved"]), int(stats.get("downloader/request_count", 0))
     if sent:
-        yield f"This crawl sent {counted(sent, 'request')}; stock Scrapy would have sent at least {sent + saved:,}."
+        stock = "" if is_finer else f"; stock Scrapy would have sent at least {sent + saved:,}"
+        yield f"This crawl sent {counted(sent, 'request')}{stock}."
     elif saved > 0:  # DOWNLOADER_STATS is off
         yield f"This crawl sent {counted(saved, 'request')} fewer than stock Scrapy would have sent."
     yield from _tests(stats, counts)
@@ -85,15 +89,15 @@ def _tests(stats: Mapping[str, Any], counts: Mapping[str, int]) -> Iterator[str]
     def number(name: str) -> int:
         return int(stats.get(f"urlnorm/learned/{name}", counts.get(f"learned/{name}", 0)))
 
-    audits, differed, gone, requeued = map(
-        number, ("audits", "audits_differed", "retracted", "requeued")
+    audits, differed, gone, released = map(
+        number, ("audits", "audits_differed", "retracted", "released")
     )
     if not audits + gone:
         return
     found = f"{differed:,} of them found" if differed else "none of them found"
     after = [f"{counted(gone, 'rule')} {_were(gone)} retracted"] if gone else []
-    if gone and requeued:  # without one, it is what was sent to test rules
-        after.append(f"{counted(requeued, 'request')} that had been held {_were(requeued)} sent")
+    if gone and released:
+        after.append(f"{counted(released, 'request')} that had been held {_were(released)} sent")
     followed = f"; {' and '.join(after)}" if after else ""
     yield (
         f"{counted(audits, 'request')} {_were(audits)} sent to test what was learned; {found} "
