@@ -312,7 +312,6 @@ def test_documentation(rule):
 @pytest.mark.parametrize("rule", RULES, ids=RULE_NAMES)
 def test_documented_example(rule):
     option = {
-        "trailing-slash": "add",
         "replace-ip-with-domain": {"208.77.188.166": "example.com"},
         "keep-params": ["id"],
         "drop-default-params": {"sort": "name"},

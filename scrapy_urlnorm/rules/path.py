@@ -207,7 +207,7 @@ def remove_directory_index(path: str, names: data.IndexNames) -> str:
 def trailing_slash(path: str, mode: str = "remove") -> str:
     """Remove the slash at the end of the path, or add it.
 
-    http://example.com/foo -> http://example.com/foo/     with "add"
+    http://example.com/foo/ -> http://example.com/foo     with "add" the other way round
 
     The root keeps its slash. ``add`` leaves a path whose last segment looks like a file name.
 
