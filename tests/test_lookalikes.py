@@ -166,6 +166,9 @@ def test_many_sites_share_the_fetches_that_begin():
     visit = Visit(Broad("moving")).crawl()
     assert not visit.lost
     assert 0 < visit.counts["learned/pairs"] <= 8 + 0.03 * len(visit.sent)
+    # So do those that compare pages which came before a rule.
+    assert visit.figure("learned/rules") > Broad.items / 10
+    assert visit.figure("learned/second_fetches") <= 0.04 * len(visit.sent)
 
 
 class Lessons(Plain):

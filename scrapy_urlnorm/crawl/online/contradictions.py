@@ -195,12 +195,12 @@ class Contradictions:
         What the names are made of does not say where a link leads, for instance.
         """
         pair, seen = page.fingerprint[:8] + found.fingerprint[:8], self._seen
+        if page.vote != found.vote or pair in seen:
+            return False
         if self._seen_of[site] >= _MOST_COMPARED or len(seen) >= _MOST_SEEN:
             return False
         most = _MOST_DOUBTED + self.pages.last // _PAGES_A_DOUBT
         if self._doubted_of[site] >= _MOST_DOUBTED or self._doubted_of.total() >= most:
-            return False
-        if page.vote != found.vote or pair in seen:
             return False
         seen.add(pair)
         self._seen_of[site] += 1
