@@ -139,6 +139,21 @@ def test_no_file_of_another_site_is_fetched():
     assert not Files().unknown(one, two)
 
 
+def test_a_page_is_no_picture_of_itself():
+    """Its bytes change with a token in it; where the two differ, they say their own URLs."""
+    one, two = (
+        Whole(url, [Node("img@src", f"{url}#")], [])
+        for url in (f"http://shop.test/login/?to=/{where}" for where in ("", "list/"))
+    )
+    assert not Files().unknown(one, two)
+    urls = [f"{each.url}a.png" for each in (one, two)]
+    others = (
+        each._replace(nodes=[Node("img@src", url)])
+        for each, url in zip((one, two), urls, strict=True)
+    )
+    assert Files().unknown(*others) == [tuple(urls)]
+
+
 def test_a_file_is_known_where_it_is_loaded_and_by_its_fragment():
     """What a page says of it is a text, and of a file of many pictures it is one."""
     files, places = Files(), ("p", "img@src")

@@ -41,11 +41,15 @@ class Files:
     def unknown(self, one: Whole, two: Whole) -> list[tuple[str, str]]:
         """Return the addresses in which two pages differ of files with one name, if they may be one.
 
-        None of another site, and none where two such files are known to differ, or where there are
+        None of another site, not the page itself (``<img src="#">``), and none where two such files are known to differ, or where there are
         too many.
         """
         first, second = (
-            {url for url in map(_file_in, page.nodes) if url and site_of(url) == site_of(page.url)}
+            {
+                url
+                for url in map(_file_in, page.nodes)
+                if url and site_of(url) == site_of(page.url) and url.partition("#")[0] != page.url
+            }
             for page in (one, two)
         )
         named = {_name(url): url for url in sorted(first - second)}
