@@ -1,6 +1,7 @@
 """Every setting: its name, its default and what it accepts. `docs/reference` says what each does.
 
-The only module that spells ``URLNORM_``.
+The only module that spells ``URLNORM_``. Its errors say all that the ones behind them do, so these are
+left out (``from None``): Scrapy prints each with a traceback of its own.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ def _read(settings: BaseSettings, name: str) -> Any:
     try:
         return row.read(value)
     except (TypeError, ValueError) as error:
-        raise bad_setting(name, value, str(error)) from None  # it says all of it
+        raise bad_setting(name, value, str(error)) from None
 
 
 def bad_setting(name: str, value: object, why: str) -> ConfigError:
@@ -237,7 +238,7 @@ class Config:
                 database=database,
             )
         except ConfigError as error:
-            raise ConfigError(f"{STORE} = {self.store!r}: {error}") from error
+            raise ConfigError(f"{STORE} = {self.store!r}: {error}") from None
         except MissingExtraError as error:
             error.args = (f"{STORE} = {self.store!r}: {error}",)
             raise
@@ -249,7 +250,7 @@ def _learned(path: Path) -> tuple[SiteRule, ...]:
     try:
         return load_site_rules(path)
     except OSError as error:
-        raise ConfigError(f"{path} in JOBDIR cannot be read: {error.strerror}") from error
+        raise ConfigError(f"{path} in JOBDIR cannot be read: {error.strerror}") from None
 
 
 def _load(file: str) -> tuple[SiteRule, ...]:
@@ -272,10 +273,10 @@ def _load(file: str) -> tuple[SiteRule, ...]:
             return load_site_rules(path)
     except (ImportError, OSError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise bad_setting(SITE_RULES, file, reason) from error
+        raise bad_setting(SITE_RULES, file, reason) from None
     except SiteRuleError as error:
         reason = str(error).replace(str(path), file)
-        raise SiteRuleError(f"{SITE_RULES}: {reason}") from error
+        raise SiteRuleError(f"{SITE_RULES}: {reason}") from None
 
 
 def _normalizer(profile: str, rules: Mapping[str, Any], rule_files: list[str]) -> Normalizer:
@@ -283,8 +284,8 @@ def _normalizer(profile: str, rules: Mapping[str, Any], rule_files: list[str]) -
     try:
         normalizer = Normalizer(profile, rules)
     except ConfigError as error:
-        raise ConfigError(f"{RULES_SETTING}: {error}") from error
+        raise ConfigError(f"{RULES_SETTING}: {error}") from None
     try:
         return normalizer.replace_site_rules(site_rules) if site_rules else normalizer
     except ConfigError as error:
-        raise ConfigError(f"{SITE_RULES}: {error}") from error
+        raise ConfigError(f"{SITE_RULES}: {error}") from None
